@@ -1,0 +1,1 @@
+"""The service: HTTP, database, command line. The advisor does the thinking."""

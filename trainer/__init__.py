@@ -1,0 +1,1 @@
+"""The training program: knows only torch, obeys flat string settings, measures itself."""
