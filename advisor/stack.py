@@ -1,0 +1,65 @@
+"""Stack: the facts of a training program that the memory and throughput laws depend on."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib import resources
+from typing import Any, Literal
+
+Engine = Literal["fsdp2", "fsdp1", "zero", "ddp"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """One program, or one period of it, whose published runs are predicted with its own facts.
+
+    engine: how parameters are sharded and where its buffers live.
+    weight_bytes: per parameter as kept between steps; master_bytes: a further fp32 copy.
+    grad_bytes: per parameter of the (sharded) gradient; reduce_bytes: per element of a reduction.
+    gather_bytes: per parameter as gathered for the compute.
+    logit_bytes: bytes per logit alive at the worst instant of the loss when nothing is chunked;
+        compiled_logit_bytes: the same where the loss is compiled with the model.
+    loss_is_chunked: the program always slices the loss, whatever the plan says.
+    full_precision_norms: norms keep an fp32 copy of their input when not compiled.
+    expand_kv: grouped keys and values are repeated to all heads before attention.
+    root_is_one_unit: embedding and head are gathered together.
+    has_embeddings: False for a bare stack of blocks without embedding, head and loss.
+    expandable_segments: the allocator grows its segments, so little is lost to fragmentation.
+    default_checkpointing: what an unstated checkpointing means in this program, if its recipe says.
+    optimized: throughput: kernels are fused by the framework even when nothing is compiled.
+    """
+
+    name: str
+    description: str
+    source: str
+    engine: Engine
+    weight_bytes: float
+    master_bytes: float
+    grad_bytes: float
+    reduce_bytes: float
+    gather_bytes: float
+    logit_bytes: float
+    compiled_logit_bytes: float
+    loss_is_chunked: bool
+    full_precision_norms: bool
+    expand_kv: bool
+    root_is_one_unit: bool
+    has_embeddings: bool
+    expandable_segments: bool
+    default_checkpointing: str
+    optimized: bool
+
+
+@cache
+def load_stacks() -> Mapping[str, Stack]:
+    """The stacks in data/stacks.toml by name. Raises KeyError or TypeError if the file is wrong."""
+    text = resources.files("advisor").joinpath("data/stacks.toml").read_text(encoding="utf-8")
+    return {name: _stack(name, entry) for name, entry in tomllib.loads(text).items()}
+
+
+def _stack(name: str, entry: dict[str, Any]) -> Stack:
+    wanted = {field.name for field in fields(Stack)} - {"name"}
+    if set(entry) != wanted:
+        raise KeyError(f"stacks.toml [{name}]: {sorted(set(entry) ^ wanted)} missing or unknown")
+    return Stack(name=name, **entry)
