@@ -1,0 +1,268 @@
+"""Case: what a stored result says, in the terms of the laws; or why it says too little."""
+
+import re
+from dataclasses import dataclass, replace
+
+from advisor.catalog import find_gpu
+from advisor.errors import AdvisorError
+from advisor.hardware import Gpu
+from advisor.model import ModelShape
+from advisor.plan import PRECISIONS
+from advisor.result import Result
+from advisor.settings import STATE_BYTES, Settings, checkpointing_fractions
+from advisor.stack import Stack, load_stacks
+
+# A fused or 16-bit format computes at the bf16 rate; there is no column of its own for it.
+_PRECISION_OF = {"bf16": "bf16", "fp16": "bf16", **{name: name for name in PRECISIONS[1:]}}
+_PARALLEL = re.compile(r"\b(TP|PP|CP|SP|EP)[ =-]?(\d+)|(\d+)-way (SP|TP)|context parallel (\d+)")
+_EVERY_NTH = re.compile(r"every (\d+)(?:st|nd|rd|th)? ", re.IGNORECASE)
+_DATE = re.compile(r"(20\d\d)-(\d\d)")
+_HEAD_DIMS = (64, 96, 128, 256)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A result that the laws can predict. `why_not_*` says what is missing, None when nothing is."""
+
+    result: Result
+    shape: ModelShape
+    settings: Settings
+    stack: Stack
+    gpu: Gpu
+    why_not_memory: str | None
+    why_not_throughput: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutOfScope:
+    """A result that the laws do not describe, with the reason."""
+
+    result: Result
+    why_not: str
+
+
+def case_of(result: Result) -> Case | OutOfScope:
+    """The case of a result; OutOfScope with the first reason found."""
+    why_not = _outside(result)
+    if why_not is not None:
+        return OutOfScope(result=result, why_not=why_not)
+    try:
+        gpu = find_gpu(result.gpu or "")
+    except AdvisorError:
+        return OutOfScope(result=result, why_not=f"GPU {result.gpu or 'not stated'} is not known")
+    stack = stack_of(result)
+    shape = _shape_of(result)
+    if isinstance(shape, str):
+        return OutOfScope(result=result, why_not=shape)
+    settings = _settings_of(result, stack)
+    if isinstance(settings, str):
+        return OutOfScope(result=result, why_not=settings)
+    return Case(
+        result=result,
+        shape=shape,
+        settings=settings,
+        stack=stack,
+        gpu=gpu,
+        why_not_memory=_why_not_memory(result),
+        why_not_throughput=_why_not_throughput(result),
+    )
+
+
+def _notes(result: Result) -> str:
+    return result.notes or ""
+
+
+def _outside(result: Result) -> str | None:
+    text = f"{_notes(result)} {result.model_name or ''} {result.optimizer or ''}"
+    if "lora" in text.lower():
+        return "adapters only (LoRA): most parameters are frozen"
+    for match in _PARALLEL.finditer(_notes(result)):
+        degree = next(int(group) for group in match.groups() if group and group.isdigit())
+        if degree > 1:
+            return "tensor, pipeline, sequence or context parallelism"
+    if "async TP" in _notes(result) or "Ulysses" in _notes(result):
+        return "tensor, pipeline, sequence or context parallelism"
+    if "SUSPECT" in _notes(result) or "APPROXIMATE" in _notes(result):
+        return "the source's figure is marked as doubtful"
+    if "linear attention" in _notes(result):
+        return "hybrid attention"
+    return None
+
+
+def _why_not_memory(result: Result) -> str | None:
+    if result.cpu_offload or "offload" in _notes(result).lower():
+        return "states or activations are offloaded to the host"
+    if "upper bound" in _notes(result) or "unpacked" in _notes(result).split(";")[-2:][0]:
+        return "the sequence length is only an upper bound"
+    if result.peak_mem_gib is None and not result.oom:
+        return "no peak memory"
+    return None
+
+
+def _why_not_throughput(result: Result) -> str | None:
+    if result.tokens_per_s_per_gpu is None:
+        return "no tokens per second"
+    if result.cpu_offload or "offload" in _notes(result).lower():
+        return "states or activations are offloaded to the host"
+    if "warm-up included" in _notes(result):
+        return "warm-up is included in the time"
+    if result.optimizer and "muon" in result.optimizer.lower():
+        return "an optimizer with work of its own (Muon)"
+    return None
+
+
+def _shape_of(result: Result) -> ModelShape | str:
+    sizes = (result.hidden, result.layers, result.heads, result.ffn, result.vocab)
+    if any(size is None for size in sizes):
+        return "hidden size, layers, heads, MLP width or vocabulary is not stated"
+    hidden, layers, heads, ffn, vocab = (int(size or 0) for size in sizes)
+    shapes = [
+        ModelShape(
+            name=result.model_name or "unnamed",
+            family="result",
+            hidden_size=hidden,
+            num_layers=layers,
+            num_heads=heads,
+            num_kv_heads=result.kv_heads or heads,
+            head_dim=head_dim,
+            ffn_size=ffn,
+            vocab_size=vocab,
+            max_position=result.seq_len or 1,
+            tied_embeddings=bool(result.tied_embeddings),
+            gated_mlp=result.mlp_type not in ("gelu", "relu2"),
+        )
+        for head_dim in _head_dims(hidden, heads)
+    ]
+    if result.params_b is None:
+        return shapes[0]
+    # The head size is not a column: the printed parameter count tells it.
+    wanted = result.params_b * 1e9
+    default_gap = abs(shapes[0].num_parameters / wanted - 1)
+    if default_gap < 0.02:
+        return shapes[0]
+    return min(shapes, key=lambda shape: abs(shape.num_parameters / wanted - 1))
+
+
+def _head_dims(hidden: int, heads: int) -> list[int]:
+    own = max(hidden // heads, 1)
+    return [own, *(size for size in _HEAD_DIMS if size != own)]
+
+
+def _settings_of(result: Result, stack: Stack) -> Settings | str:
+    gpus = result.gpus_total
+    if gpus is None or result.seq_len is None or result.micro_batch_per_gpu is None:
+        return "GPU count, sequence length or micro batch is not stated"
+    mode = result.activation_checkpointing or "unknown"
+    if mode == "unknown":
+        mode = stack.default_checkpointing
+    if not mode:
+        return "activation checkpointing is not stated"
+    precision = _PRECISION_OF.get(result.compute_dtype or "")
+    if precision is None:
+        return f"compute format {result.compute_dtype or 'not stated'} is not modelled"
+    kept, per_op, full = checkpointing_fractions(mode, _checkpoint_every(result, mode))
+    gpus_per_instance = min(gpus, gpus // max(result.nodes or 0, 1) if result.nodes else 8)
+    shard = _shard_degree(result, gpus, gpus_per_instance)
+    steps = float(result.grad_accum or 1)
+    return Settings(
+        micro_batch=float(result.micro_batch_per_gpu),
+        seq_len=float(result.seq_len),
+        num_gpus=float(gpus),
+        gpus_per_instance=float(gpus_per_instance),
+        shard_degree=float(shard),
+        replica_degree=float(gpus) / shard,
+        accumulation_steps=steps,
+        defer_sync=float(stack.engine == "ddp" and steps > 1),
+        reshard=float(result.sharding not in ("shard_grad_op",)),
+        loss_chunks=8.0 if "chunked c" in _notes(result).lower() else 1.0,
+        kept_fraction=kept,
+        op_fraction=per_op,
+        full_fraction=full,
+        precision=PRECISIONS.index(precision),  # type: ignore[arg-type]  # a key of the table above
+        state_bytes=_state_bytes(result),
+        compiled=float(bool(result.compile)),
+    )
+
+
+def _checkpoint_every(result: Result, mode: str) -> int:
+    if mode != "selective":
+        return 0
+    match = _EVERY_NTH.search(_notes(result))
+    return int(match.group(1)) if match else 0
+
+
+def _shard_degree(result: Result, gpus: int, gpus_per_instance: int) -> int:
+    if result.sharding == "hybrid":
+        return gpus_per_instance
+    return 1 if result.sharding == "none" else gpus
+
+
+def _state_bytes(result: Result) -> float:
+    text = (result.optimizer or "").lower()
+    if "8bit" in text or "8-bit" in text:
+        return STATE_BYTES["adamw_8bit"]
+    if "4bit" in text or "4-bit" in text:
+        return 2.0 * (0.5 + 4.0 / 128.0)
+    if "bf16 states" in text or "bf16 m and v" in text:
+        return STATE_BYTES["adamw_bf16"]
+    if result.param_dtype == "bf16" and "fp32" not in text and "distributed" not in text:
+        return STATE_BYTES["adamw_bf16"]
+    return STATE_BYTES["adamw"]
+
+
+def stack_of(result: Result) -> Stack:
+    """The stack of a result: its source's own, else the generic one of its framework.
+
+    The result's columns override the stack where they state the parameters' type.
+    """
+    stack = load_stacks()[_stack_name(result)]
+    text = (result.optimizer or "").lower()
+    if result.param_dtype == "fp32" and stack.weight_bytes < 4:
+        return replace(stack, weight_bytes=4.0, master_bytes=0.0, grad_bytes=4.0)
+    if result.param_dtype == "bf16" and stack.weight_bytes > 2:
+        master = 4.0 if "fp32 master" in text else 0.0
+        return replace(stack, weight_bytes=2.0, grad_bytes=2.0, master_bytes=master)
+    return stack
+
+
+def _stack_name(result: Result) -> str:
+    url = result.source_url.lower()
+    if "pytorch/torchtitan" in url or ("pytorch/ao" in url and "torchtitan" in _notes(result)):
+        return _torchtitan(result)
+    if "prime-rl" in url:
+        return "prime-rl-sft" if "sft trainer" in _notes(result) else "prime-rl"
+    for repo, name in _REPOSITORIES:
+        if repo in url:
+            return name
+    if "liger" in _notes(result).lower() and result.framework == "zero3":
+        return "zero-liger"
+    return _FRAMEWORKS.get(result.framework or "", "fsdp2")
+
+
+def _torchtitan(result: Result) -> str:
+    match = _DATE.search(result.commit_or_date or "")
+    month = (int(match.group(1)), int(match.group(2))) if match else (2025, 1)
+    if month < (2024, 6):
+        return "torchtrain"
+    return "torchtitan-2024" if month < (2025, 3) else "torchtitan"
+
+
+_REPOSITORIES = (
+    ("kempnerforge", "kempner"),
+    ("llm-foundry", "composer"),
+    ("fms-fsdp", "fms-fsdp"),
+    ("pytorch.org/blog/maximizing-training", "fms-fsdp"),
+    ("litgpt", "litgpt"),
+    ("lightning-thunder", "litgpt"),
+    ("pytorch/torchtune", "torchtune"),
+    ("llmq", "llmq"),
+    ("maxtext", "jax"),
+    ("gpu-recipes", "jax"),
+)
+_FRAMEWORKS = {
+    "fsdp2": "fsdp2",
+    "fsdp1": "fsdp1",
+    "zero3": "zero",
+    "megatron": "megatron",
+    "ddp": "ddp",
+}
