@@ -17,6 +17,8 @@ _PRECISION_OF = {"bf16": "bf16", "fp16": "bf16", **{name: name for name in PRECI
 _PARALLEL = re.compile(r"\b(TP|PP|CP|SP|EP)[ =-]?(\d+)|(\d+)-way (SP|TP)|context parallel (\d+)")
 _EVERY_NTH = re.compile(r"every (\d+)(?:st|nd|rd|th)? ", re.IGNORECASE)
 _DATE = re.compile(r"(20\d\d)-(\d\d)")
+_DEFECT = re.compile(r"\(bug\b|before (torchao )?PR\b")
+_MIN_VOCAB, _MAX_VOCAB = 8_000, 300_000
 _HEAD_DIMS = (64, 96, 128, 256)
 
 
@@ -63,7 +65,7 @@ def case_of(result: Result) -> Case | OutOfScope:
         settings=settings,
         stack=stack,
         gpu=gpu,
-        why_not_memory=_why_not_memory(result),
+        why_not_memory=_why_not_memory(result, stack),
         why_not_throughput=_why_not_throughput(result),
     )
 
@@ -86,14 +88,20 @@ def _outside(result: Result) -> str | None:
         return "the source's figure is marked as doubtful"
     if "linear attention" in _notes(result):
         return "hybrid attention"
+    if _DEFECT.search(_notes(result)):
+        return "the source shows this run as one with a defect that was then mended"
+    if "as previous" in _notes(result):
+        return "the settings are stated by reference to another run"
     return None
 
 
-def _why_not_memory(result: Result) -> str | None:
+def _why_not_memory(result: Result, stack: Stack) -> str | None:
     if result.cpu_offload or "offload" in _notes(result).lower():
         return "states or activations are offloaded to the host"
     if "upper bound" in _notes(result) or "unpacked" in _notes(result).split(";")[-2:][0]:
         return "the sequence length is only an upper bound"
+    if result.framework == "other" and stack.name in _UNLIKE:
+        return "another program on the same code base, with a memory policy of its own"
     if result.peak_mem_gib is None and not result.oom:
         return "no peak memory"
     return None
@@ -112,27 +120,16 @@ def _why_not_throughput(result: Result) -> str | None:
 
 
 def _shape_of(result: Result) -> ModelShape | str:
-    sizes = (result.hidden, result.layers, result.heads, result.ffn, result.vocab)
+    sizes = (result.hidden, result.layers, result.heads, result.ffn)
     if any(size is None for size in sizes):
-        return "hidden size, layers, heads, MLP width or vocabulary is not stated"
-    hidden, layers, heads, ffn, vocab = (int(size or 0) for size in sizes)
+        return "hidden size, layers, heads or MLP width is not stated"
+    hidden, layers, heads, ffn = (int(size or 0) for size in sizes)
     shapes = [
-        ModelShape(
-            name=result.model_name or "unnamed",
-            family="result",
-            hidden_size=hidden,
-            num_layers=layers,
-            num_heads=heads,
-            num_kv_heads=result.kv_heads or heads,
-            head_dim=head_dim,
-            ffn_size=ffn,
-            vocab_size=vocab,
-            max_position=result.seq_len or 1,
-            tied_embeddings=bool(result.tied_embeddings),
-            gated_mlp=result.mlp_type not in ("gelu", "relu2"),
-        )
+        _row_shape(result, hidden=hidden, layers=layers, heads=heads, ffn=ffn, head_dim=head_dim)
         for head_dim in _head_dims(hidden, heads)
     ]
+    if result.vocab is None:
+        return _with_vocabulary(shapes[0], result)
     if result.params_b is None:
         return shapes[0]
     # The head size is not a column: the printed parameter count tells it.
@@ -141,6 +138,36 @@ def _shape_of(result: Result) -> ModelShape | str:
     if default_gap < 0.02:
         return shapes[0]
     return min(shapes, key=lambda shape: abs(shape.num_parameters / wanted - 1))
+
+
+def _row_shape(
+    result: Result, *, hidden: int, layers: int, heads: int, ffn: int, head_dim: int
+) -> ModelShape:
+    return ModelShape(
+        name=result.model_name or "unnamed",
+        family="result",
+        hidden_size=hidden,
+        num_layers=layers,
+        num_heads=heads,
+        num_kv_heads=result.kv_heads or heads,
+        head_dim=head_dim,
+        ffn_size=ffn,
+        vocab_size=result.vocab or 1,
+        max_position=result.seq_len or 1,
+        tied_embeddings=bool(result.tied_embeddings),
+        gated_mlp=result.mlp_type not in ("gelu", "relu2"),
+    )
+
+
+def _with_vocabulary(shape: ModelShape, result: Result) -> ModelShape | str:
+    """The shape with the vocabulary that the printed parameter count leaves room for."""
+    if result.params_b is not None:
+        copies = 1 if shape.tied_embeddings else 2
+        room = result.params_b * 1e9 - shape.num_layers * shape.block_parameters
+        vocab = round(room / (copies * shape.hidden_size))
+        if _MIN_VOCAB <= vocab <= _MAX_VOCAB:
+            return replace(shape, vocab_size=vocab)
+    return "vocabulary is not stated and does not follow from the parameter count"
 
 
 def _head_dims(hidden: int, heads: int) -> list[int]:
@@ -153,9 +180,9 @@ def _settings_of(result: Result, stack: Stack) -> Settings | str:
     if gpus is None or result.seq_len is None or result.micro_batch_per_gpu is None:
         return "GPU count, sequence length or micro batch is not stated"
     mode = result.activation_checkpointing or "unknown"
-    if mode == "unknown":
+    if mode == "unknown" and "not in message" not in _notes(result):
         mode = stack.default_checkpointing
-    if not mode:
+    if mode in ("", "unknown"):
         return "activation checkpointing is not stated"
     precision = _PRECISION_OF.get(result.compute_dtype or "")
     if precision is None:
@@ -180,7 +207,7 @@ def _settings_of(result: Result, stack: Stack) -> Settings | str:
         full_fraction=full,
         precision=PRECISIONS.index(precision),  # type: ignore[arg-type]  # a key of the table above
         state_bytes=_state_bytes(result),
-        compiled=float(bool(result.compile)),
+        compiled=float(stack.default_compile if result.compile is None else result.compile),
     )
 
 
@@ -231,22 +258,34 @@ def _stack_name(result: Result) -> str:
         return _torchtitan(result)
     if "prime-rl" in url:
         return "prime-rl-sft" if "sft trainer" in _notes(result) else "prime-rl"
-    for repo, name in _REPOSITORIES:
-        if repo in url:
-            return name
     if "liger" in _notes(result).lower() and result.framework == "zero3":
         return "zero-liger"
+    for repo, name in _REPOSITORIES:
+        if repo in url and not (name == "huggingface" and result.framework == "zero3"):
+            return name
     return _FRAMEWORKS.get(result.framework or "", "fsdp2")
 
 
 def _torchtitan(result: Result) -> str:
     match = _DATE.search(result.commit_or_date or "")
-    month = (int(match.group(1)), int(match.group(2))) if match else (2025, 1)
-    if month < (2024, 6):
-        return "torchtrain"
-    return "torchtitan-2024" if month < (2025, 3) else "torchtitan"
+    month = f"{match.group(1)}-{match.group(2)}" if match else "2025-01"
+    if "pytorch/ao" in result.source_url.lower():
+        # torchao's document dates from its last edit. Its H100 table was made with torchtitan of
+        # early 2025 (PR 1629 of January 2025 is in it), its B200 table with a later one.
+        month = "2025-01" if (result.gpu or "").startswith("H100") else "2026-05"
+    return next(name for until, name in _TORCHTITAN_ERAS if month < until)
 
 
+# First month that a period of torchtitan does not cover (see data/stacks.toml for the commits).
+_TORCHTITAN_ERAS = (
+    ("2024-06", "torchtrain"),
+    ("2024-11", "torchtitan-2024-06"),
+    ("2025-09", "torchtitan-2024-10"),
+    ("2026-05", "torchtitan-2025-08"),
+    ("9999", "torchtitan"),
+)
+# Stacks whose repository also holds experimental programs (framework "other").
+_UNLIKE = ("litgpt", "fsdp2", *(name for _, name in _TORCHTITAN_ERAS))
 _REPOSITORIES = (
     ("kempnerforge", "kempner"),
     ("llm-foundry", "composer"),
@@ -255,6 +294,7 @@ _REPOSITORIES = (
     ("litgpt", "litgpt"),
     ("lightning-thunder", "litgpt"),
     ("pytorch/torchtune", "torchtune"),
+    ("modelscope/ms-swift", "huggingface"),
     ("llmq", "llmq"),
     ("maxtext", "jax"),
     ("gpu-recipes", "jax"),

@@ -20,13 +20,18 @@ class Stack:
     gather_bytes: per parameter as gathered for the compute.
     logit_bytes: bytes per logit alive at the worst instant of the loss when nothing is chunked;
         compiled_logit_bytes: the same where the loss is compiled with the model.
-    loss_is_chunked: the program always slices the loss, whatever the plan says.
+    built_in_loss_chunks: slices that the program always takes the loss in; 0 leaves it to the plan.
+    chunks_cover_head: slices include the head's product; otherwise the bf16 logits and their
+        gradient stay whole (4 bytes per logit) and only the fp32 part is sliced.
     full_precision_norms: norms keep an fp32 copy of their input when not compiled.
     expand_kv: grouped keys and values are repeated to all heads before attention.
     root_is_one_unit: embedding and head are gathered together.
     has_embeddings: False for a bare stack of blocks without embedding, head and loss.
+    fp8_gather: fp8 runs gather the blocks' weights as fp8.
+    optimizer_temporaries: bytes per (sharded) parameter that a step of a foreach optimizer takes.
     expandable_segments: the allocator grows its segments, so little is lost to fragmentation.
     default_checkpointing: what an unstated checkpointing means in this program, if its recipe says.
+    default_compile: what an unstated compilation means.
     optimized: throughput: kernels are fused by the framework even when nothing is compiled.
     """
 
@@ -41,13 +46,17 @@ class Stack:
     gather_bytes: float
     logit_bytes: float
     compiled_logit_bytes: float
-    loss_is_chunked: bool
+    built_in_loss_chunks: float
+    chunks_cover_head: bool
     full_precision_norms: bool
     expand_kv: bool
     root_is_one_unit: bool
     has_embeddings: bool
+    fp8_gather: bool
+    optimizer_temporaries: float
     expandable_segments: bool
     default_checkpointing: str
+    default_compile: bool
     optimized: bool
 
 

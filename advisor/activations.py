@@ -1,0 +1,87 @@
+"""What one block keeps for its backward, in bytes per token.
+
+Widths: h hidden, q heads × head_dim, k kv heads × head_dim, i MLP. Activations are bf16 (2 bytes).
+Reference: the saved tensors of each operation, as in Korthikanti et al. 2022 (arXiv:2205.05198,
+section 4), with flash attention (its log-sum-exp instead of the score matrix), grouped keys and
+values, gated MLPs, and per-operation checkpointing as torchtitan's policy does it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.model import ModelShape
+from advisor.plan import PRECISIONS
+from advisor.settings import Number, Settings
+from advisor.stack import Stack
+
+BF16 = 2.0
+FP32 = 4.0
+# NVFP4: 4-bit elements and one FP8 scale per 16 of them (OCP-like block format, NVIDIA NVFP4).
+NVFP4 = 0.5 + 1.0 / 16.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockBytes:
+    """Bytes per token of one block.
+
+    kept: everything that the backward needs; per_op: what per-operation checkpointing keeps;
+    full: the input alone; transient: gradients and recomputed products alive during its backward.
+    """
+
+    kept: Number
+    per_op: Number
+    full: Number
+    transient: Number
+
+
+def block_bytes(shape: ModelShape, settings: Settings, stack: Stack) -> BlockBytes:
+    """Bytes per token that one block keeps, by way of checkpointing."""
+    h, q, i = shape.hidden_size, shape.q_size, shape.ffn_size
+    k = q if stack.expand_kv else shape.kv_size
+    log_sum_exp = FP32 * shape.num_heads
+    attention = BF16 * (q + 2 * k + q) + log_sum_exp
+    if shape.qk_norm:
+        attention += BF16 * (shape.q_size + shape.kv_size)
+    residuals = BF16 * 2 * h
+    norm_outputs = BF16 * 2 * h
+    product = BF16 * i
+    mlp = BF16 * 3 * i if shape.gated_mlp else BF16 * i
+    kept_bf16 = residuals + norm_outputs + attention + mlp + product
+    eager = 1.0 - settings.compiled
+    # An eager float8 linear keeps its cast input (1 byte) and the scaled bf16 copy (2 bytes).
+    fp8_casts = 3.0 * (3 * h + q + (2 if shape.gated_mlp else 1) * h + i)
+    norms_fp32 = FP32 * 2 * h * eager if stack.full_precision_norms else 0.0
+    kept = (
+        _by_precision(
+            settings,
+            bf16=kept_bf16,
+            # Compiled casts recompute what they can from bf16 inputs (torchao float8, mxfp8);
+            # eager ones keep both. NVFP4 keeps the quantised inputs.
+            fp8=kept_bf16 - settings.compiled * (norm_outputs + product) + eager * fp8_casts,
+            mxfp8=kept_bf16,
+            nvfp4=kept_bf16 - (1.0 - NVFP4 / BF16) * (norm_outputs + product),
+        )
+        + norms_fp32
+    )
+    # torchtitan keeps every second matrix product (q, v, gate or up, down) and attention's output.
+    per_op_bf16 = BF16 * (h + q + shape.kv_size + q + i + (h if shape.gated_mlp else 0))
+    per_op_bf16 += log_sum_exp
+    per_op = _by_precision(
+        settings,
+        bf16=per_op_bf16,
+        fp8=per_op_bf16 + eager * fp8_casts,
+        mxfp8=per_op_bf16,
+        # Its products are not among the kept operations: only the input and attention remain.
+        nvfp4=BF16 * (h + q) + log_sum_exp,
+    )
+    transient = BF16 * h + BF16 * (2 * i if shape.gated_mlp else i)
+    return BlockBytes(kept=kept, per_op=per_op, full=BF16 * h, transient=transient)
+
+
+def _by_precision(settings: Settings, **values: Number) -> Number:
+    """The value of each plan's precision; values may themselves be arrays."""
+    code = settings.precision
+    if isinstance(code, int):
+        return values[PRECISIONS[code]]
+    return np.choose(code, [np.asarray(values[name]) for name in PRECISIONS])
