@@ -48,6 +48,7 @@ def block_bytes(shape: ModelShape, settings: Settings, stack: Stack) -> BlockByt
     product = BF16 * i
     mlp = BF16 * 3 * i if shape.gated_mlp else BF16 * i
     kept_bf16 = residuals + norm_outputs + attention + mlp + product
+    kept_bf16 += stack.block_extra_bytes * h
     eager = 1.0 - settings.compiled
     # An eager float8 linear keeps its cast input (1 byte) and the scaled bf16 copy (2 bytes).
     fp8_casts = 3.0 * (3 * h + q + (2 if shape.gated_mlp else 1) * h + i)
@@ -72,10 +73,14 @@ def block_bytes(shape: ModelShape, settings: Settings, stack: Stack) -> BlockByt
         bf16=per_op_bf16,
         fp8=per_op_bf16 + eager * fp8_casts,
         mxfp8=per_op_bf16,
-        # Its products are not among the kept operations: only the input and attention remain.
-        nvfp4=BF16 * (h + q) + log_sum_exp,
+        # Its products are custom operations that the policy does not keep, but for the block's
+        # last one, whose output is the residual; keys and attention's output remain.
+        nvfp4=BF16 * (2 * h + q + shape.kv_size) + log_sum_exp,
     )
-    transient = BF16 * h + BF16 * (2 * i if shape.gated_mlp else i)
+    # Fused kernels write the gradient of the activation over its input.
+    transient = BF16 * h
+    if not stack.optimized:
+        transient += BF16 * (2 * i if shape.gated_mlp else i)
     return BlockBytes(kept=kept, per_op=per_op, full=BF16 * h, transient=transient)
 
 

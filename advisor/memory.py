@@ -189,7 +189,7 @@ def _logits(shape: ModelShape, settings: Settings, stack: Stack) -> Terms:
     """Logits in all their copies, and what slicing the loss costs."""
     if not stack.has_embeddings:
         return {}
-    chunks = np.maximum(settings.loss_chunks, max(stack.built_in_loss_chunks, 1.0))
+    chunks = _chunks(settings, stack)
     per_logit = np.where(settings.compiled > 0, stack.compiled_logit_bytes, stack.logit_bytes)
     sliced = per_logit / chunks
     if not stack.chunks_cover_head:
@@ -202,6 +202,15 @@ def _logits(shape: ModelShape, settings: Settings, stack: Stack) -> Terms:
         "logits": sliced * elements,
         "loss slices": np.where(chunks > 1, hidden + head, 0.0) if stack.chunks_cover_head else 0.0,
     }
+
+
+def _chunks(settings: Settings, stack: Stack) -> Number:
+    return np.maximum(settings.loss_chunks, max(stack.built_in_loss_chunks, 1.0))
+
+
+def _sliced_with_head(settings: Settings, stack: Stack) -> Number:
+    """Whether head and loss ran slice by slice: the head's gradient is then reduced by itself."""
+    return np.logical_and(_chunks(settings, stack) > 1, stack.chunks_cover_head)
 
 
 def _loss(
@@ -228,7 +237,9 @@ def _first_block(
         "recomputed block": recomputed * settings.tokens,
         "block temporaries": block.transient * settings.tokens,
         "gathered parameters": _gathered(units, settings, stack, num_blocks=2.0, edge=units.root),
-        "gradient reduction": _reduction(stack, units.head)
+        "gradient reduction": np.where(
+            _sliced_with_head(settings, stack), 0.0, _reduction(stack, units.head)
+        )
         + _whole_gradient(stack, units.root and shape.head_matmul_parameters),
     }
 

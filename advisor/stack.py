@@ -24,6 +24,8 @@ class Stack:
     chunks_cover_head: slices include the head's product; otherwise the bf16 logits and their
         gradient stay whole (4 bytes per logit) and only the fp32 part is sliced.
     full_precision_norms: norms keep an fp32 copy of their input when not compiled.
+    block_extra_bytes: per token and hidden element that a block keeps beside the usual (dropout
+        masks and sums).
     expand_kv: grouped keys and values are repeated to all heads before attention.
     root_is_one_unit: embedding and head are gathered together.
     has_embeddings: False for a bare stack of blocks without embedding, head and loss.
@@ -49,6 +51,7 @@ class Stack:
     built_in_loss_chunks: float
     chunks_cover_head: bool
     full_precision_norms: bool
+    block_extra_bytes: float
     expand_kv: bool
     root_is_one_unit: bool
     has_embeddings: bool

@@ -1,0 +1,218 @@
+"""Evidence: what the stored results say of the laws, as factors, spreads, vetoes and neighbours."""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.calibration import Point, calibrate
+from advisor.case import Case, case_of
+from advisor.hardware import Gpu
+from advisor.memory import Memory, estimate_memory
+from advisor.model import ModelShape
+from advisor.residual import Residual, student_t4_cdf
+from advisor.result import Result
+from advisor.settings import Number, Settings
+from advisor.stack import Stack
+from advisor.throughput import StepTime, fabric_for_case, load_factors, step_time
+from advisor.units import GIB
+
+# Factors before any result is stored: reserved over live bytes of PyTorch's caching allocator
+# (its blocks are rounded to 2 MiB and more, and some stay split), and one for live bytes.
+MEMORY_PRIORS = {
+    "reserved/compiled": 1.05,
+    "reserved/eager": 1.05,
+    "active/compiled": 1.0,
+    "active/eager": 1.0,
+}
+THROUGHPUT_PRIORS = {"tokens_per_s": 1.0}
+# A peak whose kind a source does not state is taken for the allocator's reserved bytes, which is
+# what most logs print.
+_KINDS = {"reserved": "reserved", "allocated": "active", "active": "active", "unknown": "reserved"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """A prediction with its 90 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Calibration from stored results.
+
+    memory: residuals by group "kind/mode"; throughput: the one of tokens per second. version names
+    this calibration. cases: the results in scope.
+    """
+
+    memory: Mapping[str, Residual]
+    throughput: Residual
+    cases: tuple[Case, ...]
+    version: str
+
+    @classmethod
+    def from_results(cls, results: Iterable[Result]) -> "Evidence":
+        """Calibrate on these results. Those out of the laws' scope are passed over."""
+        resolved = (case_of(result) for result in results)
+        return cls.from_cases([case for case in resolved if isinstance(case, Case)])
+
+    @classmethod
+    def from_cases(cls, cases: Sequence[Case]) -> "Evidence":
+        memory = calibrate(memory_points(cases), MEMORY_PRIORS)
+        speed = calibrate(throughput_points(cases), THROUGHPUT_PRIORS)
+        return cls(
+            memory=memory,
+            throughput=speed["tokens_per_s"],
+            cases=tuple(cases),
+            version=_version(memory, speed["tokens_per_s"]),
+        )
+
+    def memory_residual(self, settings: Settings, kind: str = "reserved") -> Residual:
+        """The residual of a kind of peak for compiled or eager plans (one or the other)."""
+        mode = "compiled" if np.all(np.greater(settings.compiled, 0)) else "eager"
+        return self.memory[f"{kind}/{mode}"]
+
+    def out_of_memory_probability(
+        self, memory: Memory, settings: Settings, capacity_bytes: float
+    ) -> Number:
+        """Probability that the reserved peak is more than the GPU has."""
+        residual = self.memory_residual(settings)
+        room = np.log(capacity_bytes / (residual.factor * memory.reserved_bytes))
+        return 1.0 - student_t4_cdf(room / residual.scale)
+
+
+def peak_kind(result: Result) -> str:
+    """Whether a result's peak is of reserved or of live bytes."""
+    return _KINDS[result.peak_mem_kind or "unknown"]
+
+
+def predict_memory(case: Case) -> Memory:
+    """The law's estimate for a case, before any factor."""
+    return estimate_memory(case.shape, case.settings, case.stack)
+
+
+def predict_step(case: Case) -> StepTime:
+    """The law's step time for a case."""
+    return step_time(
+        case.shape, case.settings, case.stack, case.gpu, fabric_for_case(case), load_factors()
+    )
+
+
+def memory_interval(case: Case, evidence: Evidence) -> Interval:
+    """Predicted peak of a case in GiB, of the kind that its result reports, with its interval."""
+    memory = predict_memory(case)
+    kind = peak_kind(case.result)
+    raw = memory.reserved_bytes if kind == "reserved" else memory.active_bytes
+    return _interval(float(raw) / GIB, evidence.memory_residual(case.settings, kind))
+
+
+def speed_interval(case: Case, evidence: Evidence) -> Interval:
+    """Predicted tokens per second per GPU of a case with its interval."""
+    return _interval(float(predict_step(case).tokens_per_s_per_gpu), evidence.throughput)
+
+
+def _interval(raw: float, residual: Residual) -> Interval:
+    value = raw * residual.factor
+    spread = math.exp(residual.interval)
+    return Interval(value=value, low=value / spread, high=value * spread)
+
+
+def capacity_bytes(gpu: Gpu) -> int:
+    """What PyTorch's allocator can get on a GPU."""
+    return gpu.usable_bytes
+
+
+def memory_points(cases: Iterable[Case]) -> list[Point]:
+    """log(measured / predicted) of every case with a memory that physics allows."""
+    points = []
+    for case in cases:
+        measured = case.result.peak_mem_gib
+        if case.why_not_memory or measured is None or case.result.oom:
+            continue
+        memory = predict_memory(case)
+        kind = peak_kind(case.result)
+        raw = float(memory.reserved_bytes if kind == "reserved" else memory.active_bytes) / GIB
+        mode = "compiled" if case.settings.compiled else "eager"
+        points.append(_point(case, f"{kind}/{mode}", measured / raw))
+    return points
+
+
+def throughput_points(cases: Iterable[Case]) -> list[Point]:
+    """log(measured / predicted) of every case with a speed; a run listed twice counts once."""
+    points = []
+    seen = set()
+    for case in cases:
+        measured = case.result.tokens_per_s_per_gpu
+        if case.why_not_throughput or measured is None:
+            continue
+        run = (case.result.source, case.result.model_name, measured, case.result.gpus_total)
+        if run in seen:
+            continue
+        seen.add(run)
+        predicted = float(predict_step(case).tokens_per_s_per_gpu)
+        points.append(_point(case, "tokens_per_s", measured / predicted))
+    return points
+
+
+def _point(case: Case, group: str, ratio: float) -> Point:
+    return Point(
+        result_id=case.result.id, source=case.result.source, group=group, error=math.log(ratio)
+    )
+
+
+def shape_key(shape: ModelShape) -> tuple[int, ...]:
+    """Dimensions that make two shapes the same model for memory."""
+    return (
+        shape.hidden_size,
+        shape.num_layers,
+        shape.q_size,
+        shape.kv_size,
+        shape.ffn_size,
+        shape.vocab_size,
+    )
+
+
+def vetoed(
+    evidence: Evidence, shape: ModelShape, settings: Settings, stack: Stack, gpu: Gpu
+) -> Number | bool:
+    """Where a stored out-of-memory shows that this very plan does not fit (arrays broadcast)."""
+    veto: Number | bool = False
+    for case in evidence.cases:
+        if not case.result.oom or case.gpu.name != gpu.name:
+            continue
+        if case.stack.engine != stack.engine or shape_key(case.shape) != shape_key(shape):
+            continue
+        same = np.asarray(True)
+        for name in _PLAN_FIELDS:
+            same = same & np.equal(getattr(settings, name), getattr(case.settings, name))
+        veto = np.logical_or(veto, same)
+    return veto
+
+
+_PLAN_FIELDS = (
+    "micro_batch",
+    "seq_len",
+    "shard_degree",
+    "kept_fraction",
+    "op_fraction",
+    "precision",
+    "state_bytes",
+    "reshard",
+    "loss_chunks",
+)
+
+
+def _version(memory: Mapping[str, Residual], throughput: Residual) -> str:
+    """Short hash of the calibration's values."""
+    values = {
+        name: [residual.factor, residual.scale, residual.interval, residual.count]
+        for name, residual in {**memory, "tokens_per_s": throughput}.items()
+    }
+    text = json.dumps(values, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
