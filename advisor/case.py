@@ -14,17 +14,28 @@ from advisor.stack import Stack, load_stacks
 
 # A fused or 16-bit format computes at the bf16 rate; there is no column of its own for it.
 _PRECISION_OF = {"bf16": "bf16", "fp16": "bf16", **{name: name for name in PRECISIONS[1:]}}
-_PARALLEL = re.compile(r"\b(TP|PP|CP|SP|EP)[ =-]?(\d+)|(\d+)-way (SP|TP)|context parallel (\d+)")
+_PARALLEL = re.compile(
+    r"\b(?:TP|PP|CP|SP|EP)[ =-]?(\d+)|(\d+)-way (?:SP|TP)|context parallel (\d+)"
+)
 _EVERY_NTH = re.compile(r"every (\d+)(?:st|nd|rd|th)? ", re.IGNORECASE)
 _DATE = re.compile(r"(20\d\d)-(\d\d)")
-_DEFECT = re.compile(r"\(bug\b|before (torchao )?PR\b")
+# What a note says of a run that the laws cannot be held against.
+_UNUSABLE = (
+    (re.compile(r"SUSPECT|APPROXIMATE"), "the source's figure is marked as doubtful"),
+    (re.compile(r"linear attention"), "hybrid attention"),
+    (
+        re.compile(r"\(bug\b|before (torchao )?PR\b"),
+        "the source shows this run as one with a defect that was then mended",
+    ),
+    (re.compile(r"as previous with"), "the settings are stated by reference to another run"),
+)
 _MIN_VOCAB, _MAX_VOCAB = 8_000, 300_000
 _HEAD_DIMS = (64, 96, 128, 256)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A result that the laws can predict. `why_not_*` says what is missing, None when nothing is."""
+    """A result that the laws can predict. `why_not_*` says what is missing, if anything is."""
 
     result: Result
     shape: ModelShape
@@ -75,24 +86,25 @@ def _notes(result: Result) -> str:
 
 
 def _outside(result: Result) -> str | None:
-    text = f"{_notes(result)} {result.model_name or ''} {result.optimizer or ''}"
-    if "lora" in text.lower():
+    notes = _notes(result)
+    text = f"{notes} {result.model_name or ''} {result.optimizer or ''}".lower()
+    if "lora" in text:
         return "adapters only (LoRA): most parameters are frozen"
-    for match in _PARALLEL.finditer(_notes(result)):
-        degree = next(int(group) for group in match.groups() if group and group.isdigit())
-        if degree > 1:
-            return "tensor, pipeline, sequence or context parallelism"
-    if "async TP" in _notes(result) or "Ulysses" in _notes(result):
+    if _is_model_parallel(notes):
         return "tensor, pipeline, sequence or context parallelism"
-    if "SUSPECT" in _notes(result) or "APPROXIMATE" in _notes(result):
-        return "the source's figure is marked as doubtful"
-    if "linear attention" in _notes(result):
-        return "hybrid attention"
-    if _DEFECT.search(_notes(result)):
-        return "the source shows this run as one with a defect that was then mended"
-    if "as previous" in _notes(result):
-        return "the settings are stated by reference to another run"
-    return None
+    return next((reason for pattern, reason in _UNUSABLE if pattern.search(notes)), None)
+
+
+def _is_model_parallel(notes: str) -> bool:
+    if "async TP" in notes or "Ulysses" in notes:
+        return True
+    degrees = (
+        int(group)
+        for match in _PARALLEL.finditer(notes)
+        for group in match.groups()
+        if group and group.isdigit()
+    )
+    return any(degree > 1 for degree in degrees)
 
 
 def _why_not_memory(result: Result, stack: Stack) -> str | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.calibration import Point, calibrate
 from advisor.case import Case, case_of
@@ -180,15 +181,15 @@ def shape_key(shape: ModelShape) -> tuple[int, ...]:
 
 def vetoed(
     evidence: Evidence, shape: ModelShape, settings: Settings, stack: Stack, gpu: Gpu
-) -> Number | bool:
+) -> NDArray[np.bool_]:
     """Where a stored out-of-memory shows that this very plan does not fit (arrays broadcast)."""
-    veto: Number | bool = False
+    veto = np.zeros((), dtype=bool)
     for case in evidence.cases:
         if not case.result.oom or case.gpu.name != gpu.name:
             continue
         if case.stack.engine != stack.engine or shape_key(case.shape) != shape_key(shape):
             continue
-        same = np.asarray(True)
+        same = np.ones((), dtype=bool)
         for name in _PLAN_FIELDS:
             same = same & np.equal(getattr(settings, name), getattr(case.settings, name))
         veto = np.logical_or(veto, same)

@@ -100,11 +100,27 @@ def _flag(text: str) -> bool:
     raise ValueError("must be true or false")
 
 
-_INTEGERS = "gpus_total nodes hidden layers heads kv_heads ffn vocab seq_len grad_accum".split()
+_INTEGERS = (
+    "gpus_total",
+    "nodes",
+    "hidden",
+    "layers",
+    "heads",
+    "kv_heads",
+    "ffn",
+    "vocab",
+    "seq_len",
+    "grad_accum",
+)
 _REALS = (
-    "params_b micro_batch_per_gpu global_batch_seqs tokens_per_s_per_gpu mfu_pct "
-    "tflops_per_gpu peak_mem_gib"
-).split()
+    "params_b",
+    "micro_batch_per_gpu",
+    "global_batch_seqs",
+    "tokens_per_s_per_gpu",
+    "mfu_pct",
+    "tflops_per_gpu",
+    "peak_mem_gib",
+)
 _FLAGS = ("tied_embeddings", "cpu_offload", "compile", "flash_attention", "oom")
 _PARSERS: dict[str, Callable[[str], object]] = {
     **dict.fromkeys(_INTEGERS, _integer),

@@ -1,4 +1,4 @@
-"""Units that exist only at the edges. Inside, bytes are int or float bytes and seconds are seconds."""
+"""Units that exist only at the edges: inside, bytes are bytes and seconds are seconds."""
 
 GIB = 1024**3
 MIB = 1024**2
