@@ -21,6 +21,8 @@ from advisor.units import GIB, MIB
 GIGA = 1e9
 TERA = 1e12
 BITS_PER_BYTE = 8
+# Rates are kept to a millionth of a dollar, so that sums of them are exact integers.
+MICRO_USD = Decimal("0.000001")
 PRICE_KINDS = ("on_demand", "capacity_block", "spot", "sagemaker_on_demand")
 # Files whose bytes are the version: all that an answer depends on beside the code.
 VERSIONED_FILES = ("gpus.toml", "instances.toml", "prices.toml", "stacks.toml", "models.csv")
@@ -251,8 +253,10 @@ def _price(entry: dict[str, Any], instances: Mapping[str, Instance]) -> Price:
         usd = Decimal(entry["usd_per_instance_hour"])
     except InvalidOperation:
         raise CatalogError(f"{where}: usd_per_instance_hour is not a number") from None
-    if not usd.is_finite() or usd <= 0:
-        raise CatalogError(f"{where}: usd_per_instance_hour must be positive")
+    if not usd.is_finite() or usd <= 0 or usd != usd.quantize(MICRO_USD):
+        raise CatalogError(
+            f"{where}: usd_per_instance_hour must be positive, with 6 decimals at most"
+        )
     return Price(
         instance=entry["instance"],
         kind=entry["kind"],
