@@ -35,11 +35,12 @@ class CostColumns:
     ) -> Floats:
         """US dollars; infinite where so many instances or days are not sold."""
         wall_s = self.wall_s(training_s, num_instances, checkpoint_bytes)
+        hours = (
+            self._days(wall_s) * DAY_HOURS if self.terms.whole_days else np.ceil(wall_s) / HOUR_S
+        )
         bought = self._bought(num_instances)
-        paid_s = self._days(wall_s) * DAY_S if self.terms.whole_days else np.ceil(wall_s)
         rate = float(self.terms.quote.usd_per_instance_hour)
-        total = rate * bought * paid_s / HOUR_S
-        return np.where(bought > 0, total, np.inf)
+        return hours * np.where(bought > 0, rate * bought, np.inf)
 
     def days_reserved(
         self, training_s: ArrayLike, num_instances: ArrayLike, checkpoint_bytes: ArrayLike = 0
@@ -106,12 +107,15 @@ class CostColumns:
         count = np.asarray(num_instances, dtype=np.int64)
         if not self.terms.whole_days:
             return count
-        sold = self.terms.instance.reservable_counts
-        usable = np.asarray([c - self.terms.instance.spares(c) for c in sold])
-        index = np.searchsorted(usable, count, side="left")
-        return np.asarray((*sold, 0), dtype=np.int64)[index]
+        # Reservations are few: a table by count, whose last entry is "more than any".
+        most = max(self.terms.instance.reservable_counts, default=0)
+        table = np.asarray([self.terms.bought(n) or 0 for n in range(most + 2)], dtype=np.int64)
+        return table[np.minimum(count, most + 1)]
 
     def _days(self, wall_s: Floats) -> Floats:
-        choices = np.asarray((*self.terms.day_choices, np.inf))
-        index = np.searchsorted(choices[:-1], (wall_s + self.terms.end_margin_s) / DAY_S)
-        return np.asarray(choices[index], dtype=np.float64)
+        # Days on sale are whole, so the fewest that hold x days also hold ceil(x) days.
+        choices = self.terms.day_choices
+        holds = np.arange(choices[-1] + 1)
+        table = np.append(np.asarray(choices, np.float64)[np.searchsorted(choices, holds)], np.inf)
+        needed = np.ceil((wall_s + self.terms.end_margin_s) / DAY_S)
+        return table[np.minimum(needed, table.size - 1).astype(np.int64)]

@@ -69,7 +69,7 @@ class Instance:
     host_memory_bytes: int
     plan_eligible: bool
     regions: tuple[str, ...]
-    nvlink_domain_gpus: int = 0
+    nvlink_domain_gpus: int
     reservable_counts: tuple[int, ...] = RESERVABLE_COUNTS
     ultraserver_instances: int = 0
     note: str = ""

@@ -43,7 +43,7 @@ some_terms = st.builds(
 counts = st.integers(1, 64)
 seconds = st.floats(0, 1.6e7)
 bytes_ = st.integers(0, 2 * 10**12)
-budgets = st.decimals(0, 10**8, places=2)
+budgets = st.decimals(0, 10**8, places=3)
 
 
 def cost(terms: Terms, count: int, training_s: float, checkpoint_bytes: int) -> Cost:

@@ -207,3 +207,10 @@ def test_assumptions_are_in_words() -> None:
     assert "10 minutes" in words
     assert "50,677 GPU-hours" in words
     assert "no failures" in assumptions(NONE)
+
+
+def test_a_fraction_of_a_cent_in_the_budget_buys_nothing() -> None:
+    # 36 USD an hour is a cent a second: 10.009 USD pay for 1,000.9 seconds, billed as 1,001.
+    rate = terms("p5", "custom", usd="36", overheads=NONE)
+    training_s = affordable_training_s(rate, num_instances=1, budget_usd=Decimal("10.009"))
+    assert training_s == 1000.0
