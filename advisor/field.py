@@ -1,0 +1,155 @@
+"""Field: the figures of every plan of one grid, and which of them may be offered."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.cost import Terms
+from advisor.cost_columns import CostColumns
+from advisor.evidence import Evidence, capacity_bytes, vetoed
+from advisor.grid import Grid
+from advisor.memory import Memory, estimate_memory
+from advisor.settings import FloatArray, Settings
+from advisor.stack import Stack
+from advisor.throughput import StepTime, fabric_of, load_factors, step_time
+from advisor.units import HOUR_S
+from advisor.workload import Constraints, Workload
+
+# Parameters in fp32 and the states: what one checkpoint holds.
+WEIGHT_BYTES = 4.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One instance type's plans. Arrays broadcast to grid.shape; Offers are its usable ones.
+
+    probability: of running out of memory. possible: the plan means something, near the batch asked
+    for, and no stored result vetoes it.
+    """
+
+    grid: Grid
+    settings: Settings
+    terms: Terms
+    memory: Memory
+    step: StepTime
+    probability: FloatArray
+    possible: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offers:
+    """Flat columns over some plans of a field; `index` is into the flattened grid.
+
+    hours are wall clock; usd infinite where so much is not sold; num_tokens is what the plan trains
+    on (all that was asked for, or what budget and deadline leave room for).
+    """
+
+    field: Field
+    index: NDArray[np.int64]
+    num_tokens: FloatArray
+    num_instances: FloatArray
+    hours: FloatArray
+    usd: FloatArray
+    probability: FloatArray
+
+
+def build_field(
+    workload: Workload, grid: Grid, terms: Terms, stack: Stack, evidence: Evidence
+) -> Field:
+    """Memory, speed and risk of all plans of a grid."""
+    settings = grid.settings()
+    gpu = grid.instance.gpu
+    memory = estimate_memory(workload.shape, settings, stack)
+    probability = evidence.out_of_memory_probability(memory, settings, capacity_bytes(gpu))
+    veto = vetoed(evidence, workload.shape, settings, stack, gpu)
+    step = step_time(workload.shape, settings, stack, gpu, fabric_of(grid.instance), load_factors())
+    return Field(
+        grid=grid,
+        settings=settings,
+        terms=terms,
+        memory=memory,
+        step=step,
+        probability=np.asarray(probability, dtype=np.float64),
+        possible=np.broadcast_to(grid.valid() & ~veto, grid.shape),
+    )
+
+
+def flat(field: Field, values: object, index: NDArray[np.int64]) -> FloatArray:
+    """Values that broadcast to the grid, at flat indices."""
+    array: FloatArray = np.broadcast_to(np.asarray(values, dtype=np.float64), field.grid.shape)
+    return array.ravel()[index] if array.flags.c_contiguous else _gather(array, index)
+
+
+def _gather(array: FloatArray, index: NDArray[np.int64]) -> FloatArray:
+    """Elements of a broadcast view without copying the whole of it."""
+    return array[np.unravel_index(index, array.shape)]
+
+
+def offers(
+    field: Field, workload: Workload, constraints: Constraints, speed_factor: float
+) -> Offers:
+    """The plans that fit, with their cost and hours."""
+    fits = field.possible & (field.probability <= constraints.max_oom_probability)
+    return offers_at(
+        field,
+        workload,
+        constraints,
+        speed_factor,
+        np.flatnonzero(np.broadcast_to(fits, field.grid.shape)),
+    )
+
+
+def offers_at(
+    field: Field,
+    workload: Workload,
+    constraints: Constraints,
+    speed_factor: float,
+    index: NDArray[np.int64],
+) -> Offers:
+    """Cost and hours of the plans at flat indices."""
+    settings = field.settings
+    step_s = flat(field, field.step.step_s, index) / speed_factor
+    num_instances = flat(field, settings.num_instances, index)
+    tokens_per_step = (
+        flat(field, settings.micro_batch * settings.num_gpus, index)
+        * flat(field, settings.accumulation_steps, index)
+        * settings.seq_len
+    )
+    columns = CostColumns(terms=field.terms)
+    checkpoint = checkpoint_bytes(workload, settings)
+    if constraints.objective == "most_tokens":
+        room_s = _room_s(columns, constraints, num_instances, checkpoint)
+        steps = np.floor(room_s / step_s)
+        if workload.num_tokens is not None:
+            steps = np.minimum(steps, np.ceil(workload.num_tokens / tokens_per_step))
+    else:
+        steps = np.ceil((workload.num_tokens or 0) / tokens_per_step)
+    training_s = steps * step_s
+    return Offers(
+        field=field,
+        index=index,
+        num_tokens=steps * tokens_per_step,
+        num_instances=num_instances,
+        hours=columns.wall_s(training_s, num_instances, checkpoint) / HOUR_S,
+        usd=columns.total_usd(training_s, num_instances, checkpoint),
+        probability=flat(field, field.probability, index),
+    )
+
+
+def checkpoint_bytes(workload: Workload, settings: Settings) -> float:
+    """Bytes of one checkpoint: fp32 weights and optimizer states."""
+    return workload.shape.num_parameters * (WEIGHT_BYTES + float(np.max(settings.state_bytes)))
+
+
+def _room_s(
+    columns: CostColumns, constraints: Constraints, num_instances: FloatArray, checkpoint: float
+) -> FloatArray:
+    """Seconds of training that budget and deadline leave room for."""
+    room = np.full(num_instances.shape, np.inf)
+    if constraints.budget_usd is not None:
+        room = columns.affordable_training_s(num_instances, constraints.budget_usd, checkpoint)
+    if constraints.deadline_hours is not None:
+        limit = columns.deadline_training_s(num_instances, constraints.deadline_hours, checkpoint)
+        room = np.minimum(room, limit)
+    return room

@@ -1,0 +1,268 @@
+"""recommend(): enumerate every plan, reject what does not fit, rank the rest; deterministic."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.candidate import build_candidate
+from advisor.catalog import Catalog
+from advisor.cost import Terms, assumptions, terms_for
+from advisor.errors import InvalidField
+from advisor.evidence import Evidence
+from advisor.field import Field, Offers, build_field, offers
+from advisor.grid import build_grid
+from advisor.hardware import Instance
+from advisor.miss import nearest_miss
+from advisor.price import NoPrice
+from advisor.reasons import reasons
+from advisor.recommendation import Candidate, Reason, Recommendation
+from advisor.settings import FloatArray
+from advisor.stack import Stack, load_stacks
+from advisor.workload import Constraints, Workload
+
+OWN_STACK = "shardwise"
+INSTANCE_COUNTS = (1, 2, 4, 8, 16, 32, 64)
+# The safest alternative may cost, or take, this much more than the best.
+SAFEST_WITHIN = 1.25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """The plans that fit, over all instance types: `which` of the offers, and `at` which place."""
+
+    offers: tuple[Offers, ...]
+    which: NDArray[np.int64]
+    at: NDArray[np.int64]
+    num_tokens: FloatArray
+    num_instances: FloatArray
+    hours: FloatArray
+    usd: FloatArray
+    probability: FloatArray
+
+
+def recommend(
+    workload: Workload, constraints: Constraints, catalog: Catalog, evidence: Evidence
+) -> Recommendation:
+    """The best settings for a workload under constraints, with alternatives and reasons.
+
+    Nothing that fits is not an error: best is then None and nearest_miss says why, and what would.
+    Raises InvalidField when the constraints contradict each other or nothing allowed has a price.
+    """
+    _check(workload, constraints)
+    stack = load_stacks()[OWN_STACK]
+    sold, unsold = _terms(constraints, catalog)
+    fields = _fields(workload, constraints, sold, stack, evidence)
+    fitting = [offers(each, workload, constraints, evidence.throughput.factor) for each in fields]
+    pool = _pool(fitting)
+    chosen = _chosen(pool, workload, constraints, evidence, stack)
+    miss = None
+    if not chosen:
+        miss = nearest_miss(workload, constraints, fields, fitting, evidence, stack)
+    return Recommendation(
+        best=chosen.pop("best", None),
+        alternatives=tuple(chosen.items()),
+        nearest_miss=miss,
+        num_candidates=sum(field.grid.size for field in fields),
+        num_fitting=int(pool.usd.size),
+        assumptions=(*workload.assumptions, *assumptions(sold[0].overheads), *unsold),
+        catalog_version=catalog.version,
+        calibration_version=evidence.version,
+    )
+
+
+def _check(workload: Workload, constraints: Constraints) -> None:
+    if constraints.objective == "most_tokens":
+        if constraints.budget_usd is None and constraints.deadline_hours is None:
+            raise InvalidField(
+                "objective", "most_tokens needs a limit: give budget_usd or deadline_hours"
+            )
+    elif workload.num_tokens is None:
+        raise InvalidField("num_tokens", f"is needed for the objective {constraints.objective}")
+
+
+def _terms(constraints: Constraints, catalog: Catalog) -> tuple[list[Terms], list[str]]:
+    """How each allowed instance type is paid for; and which have no price, in words."""
+    names = constraints.instances or tuple(catalog.instances)
+    sold, unsold = [], []
+    for name in names:
+        terms = terms_for(
+            catalog,
+            catalog.instance(name),
+            constraints.pricing,
+            region=constraints.region,
+            usd_per_instance_hour=constraints.usd_per_instance_hour,
+        )
+        if isinstance(terms, NoPrice):
+            unsold.append(f"left out: {terms.reason}")
+        else:
+            sold.append(terms)
+    if not sold:
+        raise InvalidField("pricing", f"no allowed instance has such a price: {'; '.join(unsold)}")
+    return sold, unsold
+
+
+def _fields(
+    workload: Workload,
+    constraints: Constraints,
+    sold: Sequence[Terms],
+    stack: Stack,
+    evidence: Evidence,
+) -> list[Field]:
+    fields = []
+    for terms in sold:
+        grid = build_grid(
+            workload, constraints.pins, terms.instance, _counts(terms.instance, constraints)
+        )
+        if grid.size:
+            fields.append(build_field(workload, grid, terms, stack, evidence))
+    if not fields:
+        raise InvalidField(
+            "precision",
+            f"{constraints.pins.precision} is not supported by the GPU of any allowed instance",
+        )
+    return fields
+
+
+def _counts(instance: Instance, constraints: Constraints) -> tuple[int, ...]:
+    """Instance counts to try: the usual ones, and those that fill a reservation with spares."""
+    usable = (n - instance.spares(n) for n in instance.reservable_counts)
+    counts = {*INSTANCE_COUNTS, *usable, constraints.max_instances}
+    return tuple(sorted(n for n in counts if 0 < n <= constraints.max_instances))
+
+
+def _pool(fitting: Sequence[Offers]) -> Pool:
+    def column(name: str) -> FloatArray:
+        return np.concatenate([getattr(each, name) for each in fitting])
+
+    sizes = [each.index.size for each in fitting]
+    return Pool(
+        offers=tuple(fitting),
+        which=np.repeat(np.arange(len(fitting)), sizes),
+        at=np.concatenate([np.arange(size) for size in sizes]),
+        num_tokens=column("num_tokens"),
+        num_instances=column("num_instances"),
+        hours=column("hours"),
+        usd=column("usd"),
+        probability=column("probability"),
+    )
+
+
+def _chosen(
+    pool: Pool, workload: Workload, constraints: Constraints, evidence: Evidence, stack: Stack
+) -> dict[str, Candidate]:
+    """Best and alternatives by label; empty when nothing meets the constraints."""
+    within = np.flatnonzero(_within(pool, constraints))
+    if not within.size:
+        return {}
+    picks = _picks(pool, within, constraints)
+    chosen = {
+        label: build_candidate(
+            pool.offers[pool.which[i]], int(pool.at[i]), workload, evidence, stack
+        )
+        for label, i in picks.items()
+    }
+    first = picks["best"]
+    best = chosen["best"]
+    why = reasons(
+        pool.offers[pool.which[first]],
+        int(pool.at[first]),
+        workload,
+        constraints,
+        evidence.throughput.factor,
+        evidence.memory["reserved/compiled" if best.plan.compile else "reserved/eager"].factor,
+    )
+    rivals = _instance_reason(pool, within, first, constraints)
+    return {**chosen, "best": replace(best, why=(rivals, *why))}
+
+
+def _within(pool: Pool, constraints: Constraints) -> NDArray[np.bool_]:
+    """Plans that can be bought, within budget and deadline, and that train at all."""
+    allowed = np.isfinite(pool.usd) & (pool.num_tokens > 0)
+    if constraints.budget_usd is not None:
+        # Half a cent: the exact price is in whole cents.
+        allowed &= pool.usd <= float(constraints.budget_usd) + 0.005
+    if constraints.deadline_hours is not None:
+        allowed &= pool.hours <= constraints.deadline_hours * (1 + 1e-12)
+    return allowed
+
+
+def _picks(pool: Pool, within: NDArray[np.int64], constraints: Constraints) -> dict[str, int]:
+    """Places in the pool of the best plan and of the alternatives.
+
+    Each minimises one measure and breaks ties by the others, so none is dominated by any plan.
+    """
+    measures = {
+        "tokens": -pool.num_tokens[within],
+        "usd": pool.usd[within],
+        "hours": pool.hours[within],
+        "risk": pool.probability[within],
+        "instances": pool.num_instances[within],
+    }
+    first = {"cheapest": "usd", "fastest": "hours", "most_tokens": "tokens"}[constraints.objective]
+    best = _least(measures, first)
+    picks = {"best": int(within[best])}
+    near = measures[first] <= _near(float(measures[first][best]))
+    for label, measure, among in (
+        ("cheapest", "usd", None),
+        ("fastest", "hours", None),
+        ("safest", "risk", near),
+        ("fewest_instances", "instances", None),
+    ):
+        place = int(within[_least(measures, measure, among)])
+        if place not in picks.values():
+            picks[label] = place
+    return picks
+
+
+def _near(value: float) -> float:
+    """The worst value that still counts as near the best one."""
+    return value * SAFEST_WITHIN if value > 0 else value / SAFEST_WITHIN
+
+
+def _least(
+    measures: dict[str, FloatArray], first: str, among: NDArray[np.bool_] | None = None
+) -> int:
+    """Place of the least by `first`, ties by the other measures in their order."""
+    order = [first, *(name for name in measures if name != first)]
+    places = np.arange(measures[first].size) if among is None else np.flatnonzero(among)
+    for name in order:
+        values = measures[name][places]
+        places = places[values == values.min()]
+        if places.size == 1:
+            break
+    return int(places[0])
+
+
+def _instance_reason(
+    pool: Pool, within: NDArray[np.int64], best: int, constraints: Constraints
+) -> Reason:
+    """The instance type against the best plan of the next best type."""
+    name = pool.offers[pool.which[best]].field.grid.instance.name
+    others = within[pool.which[within] != pool.which[best]]
+    next_best = None
+    if others.size:
+        rival = int(others[_picks_best(pool, others, constraints)])
+        other = pool.offers[pool.which[rival]].field.grid.instance.name
+        next_best = (
+            f"{other}: {pool.usd[rival]:,.2f} USD, {pool.hours[rival]:,.1f} hours, "
+            f"{pool.num_tokens[rival] / 1e9:,.2f}B tokens on {pool.num_instances[rival]:.0f}"
+        )
+    return Reason(
+        setting="instance_type",
+        value=name,
+        reason="best for the objective among the instance types allowed",
+        next_best=next_best,
+    )
+
+
+def _picks_best(pool: Pool, among: NDArray[np.int64], constraints: Constraints) -> int:
+    measures = {
+        "tokens": -pool.num_tokens[among],
+        "usd": pool.usd[among],
+        "hours": pool.hours[among],
+        "risk": pool.probability[among],
+    }
+    first = {"cheapest": "usd", "fastest": "hours", "most_tokens": "tokens"}[constraints.objective]
+    return _least(measures, first)
