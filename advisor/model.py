@@ -46,3 +46,40 @@ class ModelShape:
     def kv_size(self) -> int:
         """Width of the key projection, and of the value projection."""
         return self.num_kv_heads * self.head_dim
+
+    @property
+    def embedding_parameters(self) -> int:
+        return self.vocab_size * self.hidden_size
+
+    @property
+    def position_parameters(self) -> int:
+        return self.max_position * self.hidden_size if self.positions == "learned" else 0
+
+    @property
+    def head_parameters(self) -> int:
+        """Parameters of the output head beside the embedding; 0 when tied."""
+        return 0 if self.tied_embeddings else self.vocab_size * self.hidden_size
+
+    @property
+    def head_matmul_parameters(self) -> int:
+        return self.vocab_size * self.hidden_size
+
+    @property
+    def block_matmul_parameters(self) -> int:
+        """Weights of the matrix products of one block."""
+        attention = self.hidden_size * 2 * (self.q_size + self.kv_size)
+        return attention + (3 if self.gated_mlp else 2) * self.hidden_size * self.ffn_size
+
+    @property
+    def block_parameters(self) -> int:
+        return self.block_matmul_parameters + 2 * self.hidden_size
+
+    @property
+    def num_parameters(self) -> int:
+        return (
+            self.embedding_parameters
+            + self.position_parameters
+            + self.head_parameters
+            + self.num_layers * self.block_parameters
+            + self.hidden_size
+        )

@@ -1,0 +1,74 @@
+"""The grid: its axes, its validity and the way back from an index to a plan."""
+
+import numpy as np
+import pytest
+
+from advisor.catalog import find_instance
+from advisor.grid import MAX_BATCH_RATIO, Grid, build_grid
+from advisor.model import ModelShape
+from advisor.plan import PRECISIONS
+from advisor.settings import settings_of
+from advisor.workload import Pins, Workload
+
+SHAPE = ModelShape(
+    name="drawn",
+    family="llama",
+    hidden_size=2048,
+    num_layers=16,
+    num_heads=16,
+    num_kv_heads=4,
+    head_dim=128,
+    ffn_size=8192,
+    vocab_size=32000,
+    max_position=8192,
+)
+WORKLOAD = Workload(
+    shape=SHAPE, seq_len=2048, num_tokens=10**9, global_batch_tokens=2**20, training="pretrain"
+)
+
+
+def grid_of(pins: Pins = Pins(), instance: str = "p6-b200.48xlarge") -> Grid:
+    return build_grid(WORKLOAD, pins, find_instance(instance), (1, 2, 4))
+
+
+def test_columns_are_the_settings_of_each_plan() -> None:
+    grid = grid_of()
+    settings = grid.settings()
+    rng = np.random.default_rng(7)
+    for index in rng.choice(grid.size, size=60, replace=False):
+        one = settings_of(grid.plan(int(index)))
+        for name in ("shard_degree", "accumulation_steps", "kept_fraction", "precision", "reshard"):
+            column = np.broadcast_to(getattr(settings, name), grid.shape).ravel()
+            assert column[index] == pytest.approx(getattr(one, name)), name
+
+
+def test_valid_plans_are_near_the_batch_asked_for() -> None:
+    grid = grid_of()
+    valid = np.flatnonzero(np.broadcast_to(grid.valid(), grid.shape))
+    assert valid.size > 0
+    for index in valid[:: max(valid.size // 200, 1)]:
+        plan = grid.plan(int(index))
+        ratio = plan.tokens_per_step / WORKLOAD.global_batch_tokens
+        assert 1 / MAX_BATCH_RATIO <= ratio <= MAX_BATCH_RATIO
+        assert plan.shard_degree * plan.replica_degree == plan.num_gpus
+
+
+def test_valid_plans_are_all_different() -> None:
+    grid = grid_of()
+    valid = np.flatnonzero(np.broadcast_to(grid.valid(), grid.shape))
+    plans = {grid.plan(int(index)) for index in valid}
+    assert len(plans) == valid.size
+
+
+def test_pins_narrow_an_axis() -> None:
+    pins = Pins(precision="fp8", micro_batch=5, activation_checkpointing="full", sharding="full")
+    grid = grid_of(pins)
+    plan = grid.plan(0)
+    assert (plan.precision, plan.micro_batch, plan.activation_checkpointing) == ("fp8", 5, "full")
+    assert grid.shape[1:5] == (1, 1, 1, 1)
+
+
+def test_precisions_are_those_of_the_gpu() -> None:
+    assert grid_of(instance="p4d.24xlarge").precisions == ("bf16",)
+    assert grid_of(instance="p5.48xlarge").precisions == ("bf16", "fp8")
+    assert grid_of().precisions == PRECISIONS
