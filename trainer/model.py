@@ -1,0 +1,247 @@
+"""The model, and nothing but the model: a dense decoder with its loss.
+
+B batch · T tokens · D hidden · H query heads · K key/value heads · A head width · F MLP width ·
+V vocabulary · N = B × T
+"""
+
+import math
+from collections.abc import Callable, Mapping
+
+import torch
+import torch.nn.functional as fn
+from torch import Tensor, nn
+
+from trainer.errors import Unsupported
+from trainer.kernels import PORTABLE, Kernels
+from trainer.loss import LossSettings, linear_cross_entropy
+from trainer.rope import rotate, tables
+from trainer.settings import ModelSettings
+
+INIT_STD = 0.02
+
+
+def _gelu_tanh(x: Tensor) -> Tensor:
+    return fn.gelu(x, approximate="tanh")
+
+
+def _relu_squared(x: Tensor) -> Tensor:
+    return fn.relu(x).square()
+
+
+ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
+    "silu": fn.silu,
+    "gelu": fn.gelu,
+    "gelu_tanh": _gelu_tanh,
+    "gelu_new": _gelu_tanh,
+    "gelu_pytorch_tanh": _gelu_tanh,
+    "relu": fn.relu,
+    "relu2": _relu_squared,
+}
+
+
+class Norm(nn.Module):
+    """RMS or layer norm over the last `size` elements."""
+
+    def __init__(self, size: int, model: ModelSettings, kernels: Kernels) -> None:
+        super().__init__()
+        self.size, self.eps, self.kind, self.kernels = size, model.norm_eps, model.norm, kernels
+        has_weight, has_bias = model.norm != "nonparametric", model.norm == "layernorm"
+        self.weight = nn.Parameter(torch.empty(size)) if has_weight else None
+        self.bias = nn.Parameter(torch.empty(size)) if has_bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.kind == "rmsnorm":
+            return self.kernels.rms_norm(x, self.weight, self.eps)
+        return fn.layer_norm(x, (self.size,), self.weight, self.bias, self.eps)
+
+
+class Attention(nn.Module):
+    """Causal attention with grouped keys and values."""
+
+    def __init__(self, model: ModelSettings, kernels: Kernels) -> None:
+        super().__init__()
+        self.model, self.kernels = model, kernels
+        q_size, kv_size = model.num_heads * model.head_dim, model.num_kv_heads * model.head_dim
+        self.q = nn.Linear(model.hidden_size, q_size, bias=model.qkv_bias)
+        self.k = nn.Linear(model.hidden_size, kv_size, bias=model.qkv_bias)
+        self.v = nn.Linear(model.hidden_size, kv_size, bias=model.qkv_bias)
+        self.o = nn.Linear(q_size, model.hidden_size, bias=model.attn_out_bias)
+        per_head = model.qk_norm_kind == "head"
+        self.q_norm = self.k_norm = None
+        if model.qk_norm:
+            self.q_norm = Norm(model.head_dim if per_head else q_size, model, kernels)
+            self.k_norm = Norm(model.head_dim if per_head else kv_size, model, kernels)
+        self.scale = model.attention_scale or model.head_dim**-0.5
+
+    def forward(
+        self, x_BTD: Tensor, cos_TA: Tensor | None, sin_TA: Tensor | None, mask: Tensor | None
+    ) -> Tensor:
+        batch, length, _ = x_BTD.shape
+        q_BHTA = self._heads(self.q(x_BTD), self.q_norm)
+        k_BKTA = self._heads(self.k(x_BTD), self.k_norm)
+        v_BKTA = self._heads(self.v(x_BTD), None)
+        if cos_TA is not None and sin_TA is not None:
+            q_BHTA, k_BKTA = rotate(q_BHTA, cos_TA, sin_TA), rotate(k_BKTA, cos_TA, sin_TA)
+        out_BHTA = self.kernels.attention(q_BHTA, k_BKTA, v_BKTA, mask, self.scale)
+        out: Tensor = self.o(out_BHTA.transpose(1, 2).reshape(batch, length, -1))
+        return out
+
+    def _heads(self, x: Tensor, norm: nn.Module | None) -> Tensor:
+        """(B, T, heads · A) → (B, heads, T, A), normed over heads together or one by one."""
+        if norm is not None and self.model.qk_norm_kind == "all":
+            x, norm = norm(x), None
+        x = x.unflatten(-1, (-1, self.model.head_dim))
+        if norm is not None:
+            x = norm(x)
+        return x.transpose(1, 2)
+
+
+class Mlp(nn.Module):
+    """Gated or plain MLP."""
+
+    def __init__(self, model: ModelSettings) -> None:
+        super().__init__()
+        width, hidden, bias = model.ffn_size, model.hidden_size, model.mlp_bias
+        self.gate = nn.Linear(hidden, width, bias=bias) if model.gated_mlp else None
+        self.up = nn.Linear(hidden, width, bias=bias)
+        self.down = nn.Linear(width, hidden, bias=bias)
+        self.activation = ACTIVATIONS[model.activation]
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        if self.gate is None:
+            x_BTF = self.activation(self.up(x_BTD))
+        else:
+            x_BTF = self.activation(self.gate(x_BTD)) * self.up(x_BTD)
+        out: Tensor = self.down(x_BTF)
+        return out
+
+
+class Block(nn.Module):
+    """Attention and MLP on the residual stream, with norms before, after or both."""
+
+    def __init__(self, model: ModelSettings, kernels: Kernels) -> None:
+        super().__init__()
+        self.parallel = model.parallel_block
+        before, after = model.norm_layout != "post", model.norm_layout != "pre"
+        self.attn = Attention(model, kernels)
+        self.mlp = Mlp(model)
+        hidden = model.hidden_size
+        two = self.parallel != "shared"
+        self.attn_norm = Norm(hidden, model, kernels) if before else None
+        self.mlp_norm = Norm(hidden, model, kernels) if before and two else None
+        self.post_attn_norm = Norm(hidden, model, kernels) if after else None
+        self.post_mlp_norm = Norm(hidden, model, kernels) if after else None
+
+    def forward(
+        self, x_BTD: Tensor, cos_TA: Tensor | None, sin_TA: Tensor | None, mask: Tensor | None
+    ) -> Tensor:
+        normed_BTD = _apply(self.attn_norm, x_BTD)
+        attended_BTD = _apply(self.post_attn_norm, self.attn(normed_BTD, cos_TA, sin_TA, mask))
+        if self.parallel == "shared":
+            return x_BTD + attended_BTD + _apply(self.mlp, normed_BTD)
+        if self.parallel == "separate":
+            return x_BTD + attended_BTD + _apply(self.mlp, _apply(self.mlp_norm, x_BTD))
+        x_BTD = x_BTD + attended_BTD
+        return x_BTD + _apply(self.post_mlp_norm, self.mlp(_apply(self.mlp_norm, x_BTD)))
+
+
+class Head(nn.Module):
+    """Final norm, the product with the vocabulary, and the loss."""
+
+    def __init__(self, model: ModelSettings, kernels: Kernels) -> None:
+        super().__init__()
+        self.norm = Norm(model.hidden_size, model, kernels)
+        self.weight = nn.Parameter(torch.empty(model.vocab_size, model.hidden_size))
+        self.bias = nn.Parameter(torch.empty(model.vocab_size)) if model.head_bias else None
+
+    def forward(self, x_BTD: Tensor, targets_BT: Tensor | None, loss: LossSettings) -> Tensor:
+        """Summed loss, or the logits (B, T, V) where there are no targets."""
+        hidden_BTD = self.norm(x_BTD)
+        if targets_BT is None:
+            logits_BTV = fn.linear(hidden_BTD, self.weight, self.bias)
+            cap = loss.softcap
+            return cap * torch.tanh(logits_BTV / cap) if cap else logits_BTV
+        return linear_cross_entropy(
+            hidden_BTD.flatten(0, 1), self.weight, self.bias, targets_BT.flatten(), loss
+        )
+
+
+class Model(nn.Module):
+    """Embedding, blocks, head. `blocks` may be wrapped."""
+
+    def __init__(
+        self,
+        model: ModelSettings,
+        *,
+        loss: LossSettings | None = None,
+        kernels: Kernels = PORTABLE,
+        num_positions: int | None = None,
+    ) -> None:
+        """Build on the current default device; weights are not initialised.
+
+        num_positions: rows of the rotary tables (at least the longest sequence).
+        Raises Unsupported for what this model does not have.
+        """
+        super().__init__()
+        if model.attn_softcap:
+            raise Unsupported("attn_softcap: flash attention has no soft cap on its scores")
+        self.settings = model
+        self.loss_settings = loss or LossSettings(softcap=model.logit_softcap)
+        self.embed = nn.Embedding(model.vocab_size, model.hidden_size)
+        learned = model.positions == "learned"
+        self.pos = nn.Embedding(model.max_position, model.hidden_size) if learned else None
+        self.blocks = nn.ModuleList(Block(model, kernels) for _ in range(model.num_layers))
+        self.head = Head(model, kernels)
+        if model.tied_embeddings:
+            self.head.weight = self.embed.weight  # type: ignore[assignment]  # is a Parameter
+        self.num_positions = num_positions or model.max_position
+        self.register_buffer("cos_TA", None, persistent=False)
+        self.register_buffer("sin_TA", None, persistent=False)
+
+    def make_tables(self, device: torch.device) -> None:
+        """Fill the rotary tables, once the model is on its device."""
+        if self.settings.positions == "rope":
+            cos_TA, sin_TA = tables(self.settings, self.num_positions)
+            self.cos_TA, self.sin_TA = cos_TA.to(device), sin_TA.to(device)
+
+    def forward(
+        self,
+        tokens_BT: Tensor,
+        targets_BT: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        """Summed loss (fp32 scalar) with targets, else logits (B, T, V)."""
+        x_BTD = self.embed(tokens_BT)
+        length = tokens_BT.shape[1]
+        if self.pos is not None:
+            x_BTD = x_BTD + self.pos(torch.arange(length, device=tokens_BT.device))
+        if self.settings.embedding_scale != 1.0:
+            # In the type of the activations, as the published models do.
+            x_BTD = x_BTD * torch.tensor(self.settings.embedding_scale, dtype=x_BTD.dtype)
+        cos_TA = sin_TA = None
+        if self.cos_TA is not None and self.sin_TA is not None:
+            # Cast once here, or each block would keep its own copy.
+            cos_TA = self.cos_TA[:length].to(x_BTD.dtype)
+            sin_TA = self.sin_TA[:length].to(x_BTD.dtype)
+        for block in self.blocks:
+            x_BTD = block(x_BTD, cos_TA, sin_TA, mask)
+        out: Tensor = self.head(x_BTD, targets_BT, self.loss_settings)
+        return out
+
+
+def num_parameters(model: nn.Module) -> int:
+    """All parameters, a shared one counted once."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def initial_std(name: str, num_layers: int) -> float:
+    """Spread of a matrix's initial weights: smaller where it ends on the residual stream."""
+    residual = name.endswith(("attn.o.weight", "mlp.down.weight"))
+    return INIT_STD / math.sqrt(2 * num_layers) if residual else INIT_STD
+
+
+def _apply(module: nn.Module | None, x: Tensor) -> Tensor:
+    if module is None:
+        return x
+    out: Tensor = module(x)
+    return out

@@ -1,0 +1,63 @@
+"""The processes of a run: who they are, how they meet, and what they agree on."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+# How long a rank waits for the others before the run is given up.
+TIMEOUT = timedelta(minutes=30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """This process among all: `rank` of `size`, on `device`."""
+
+    rank: int
+    local_rank: int
+    size: int
+    device: torch.device
+
+    @property
+    def is_first(self) -> bool:
+        return self.rank == 0
+
+
+@contextmanager
+def joined() -> Iterator[World]:
+    """Join the processes that torchrun started; alone where it did not. Leaves them at the end."""
+    variables = os.environ
+    rank, size = int(variables.get("RANK", "0")), int(variables.get("WORLD_SIZE", "1"))
+    local_rank = int(variables.get("LOCAL_RANK", "0"))
+    device = torch.device("cpu")
+    if torch.cuda.is_available():
+        device = torch.device("cuda", local_rank)
+        torch.cuda.set_device(device)
+    backend = "gloo" if device.type == "cpu" else "cpu:gloo,cuda:nccl"
+    if "MASTER_ADDR" in variables:
+        dist.init_process_group(backend, timeout=TIMEOUT)
+    else:
+        store = dist.HashStore()
+        dist.init_process_group(backend, store=store, rank=0, world_size=1, timeout=TIMEOUT)
+    try:
+        yield World(rank=rank, local_rank=local_rank, size=size, device=device)
+    finally:
+        dist.destroy_process_group()
+
+
+def any_rank(flag: bool) -> bool:  # noqa: FBT001 - a vote is one boolean
+    """Whether any rank says so; every rank must ask. On the CPU, so no GPU work is waited for."""
+    vote = torch.tensor([int(flag)])
+    dist.all_reduce(vote, op=dist.ReduceOp.MAX)
+    return bool(vote.item())
+
+
+def sum_over_ranks(value: float) -> float:
+    """The sum of a number over the ranks, exact for whole numbers below 2^53."""
+    total = torch.tensor([value], dtype=torch.float64)
+    dist.all_reduce(total)
+    return float(total.item())
