@@ -77,7 +77,7 @@ def case_of(result: Result) -> Case | OutOfScope:
         stack=stack,
         gpu=gpu,
         why_not_memory=_why_not_memory(result, stack),
-        why_not_throughput=_why_not_throughput(result),
+        why_not_throughput=_why_not_throughput(result, stack),
     )
 
 
@@ -119,11 +119,15 @@ def _why_not_memory(result: Result, stack: Stack) -> str | None:
     return None
 
 
-def _why_not_throughput(result: Result) -> str | None:
+def _why_not_throughput(result: Result, stack: Stack) -> str | None:
     if result.tokens_per_s_per_gpu is None:
         return "no tokens per second"
     if result.cpu_offload or "offload" in _notes(result).lower():
         return "states or activations are offloaded to the host"
+    if "power limited" in (result.gpu or ""):
+        return "the source says that its GPUs were power limited"
+    if result.framework == "other" and stack.name in _UNLIKE:
+        return "another program on the same code base"
     if "warm-up included" in _notes(result):
         return "warm-up is included in the time"
     if result.optimizer and "muon" in result.optimizer.lower():
@@ -255,6 +259,8 @@ def stack_of(result: Result) -> Stack:
     The result's columns override the stack where they state the parameters' type.
     """
     stack = load_stacks()[_stack_name(result)]
+    if "flash_attention_3" in _notes(result):
+        stack = replace(stack, attention="vendor")
     text = (result.optimizer or "").lower()
     if result.param_dtype == "fp32" and stack.weight_bytes < 4:
         return replace(stack, weight_bytes=4.0, master_bytes=0.0, grad_bytes=4.0)

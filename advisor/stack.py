@@ -7,6 +7,8 @@ from functools import cache
 from importlib import resources
 from typing import Any, Literal
 
+from advisor.kernels import Attention
+
 Engine = Literal["fsdp2", "fsdp1", "zero", "ddp"]
 
 
@@ -34,6 +36,8 @@ class Stack:
     expandable_segments: the allocator grows its segments, so little is lost to fragmentation.
     default_checkpointing: what an unstated checkpointing means in this program, if its recipe says.
     default_compile: what an unstated compilation means.
+    attention: throughput: its kernel, flash1 (and Triton's of its time), flash2
+        or vendor (cuDNN, FlashAttention 3 and 4).
     optimized: throughput: kernels are fused by the framework even when nothing is compiled.
     """
 
@@ -60,6 +64,7 @@ class Stack:
     expandable_segments: bool
     default_checkpointing: str
     default_compile: bool
+    attention: Attention
     optimized: bool
 
 

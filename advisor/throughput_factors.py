@@ -1,0 +1,60 @@
+"""The few free factors of the throughput model, each with a physical meaning."""
+
+import tomllib
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib import resources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThroughputFactors:
+    """Fitted on stored results; data/throughput_factors.toml has the values with count and spread.
+
+    matmul: rate of matrix products in a training step over that of the kernel alone.
+    attention: the same for attention. attention_backward: its backward's rate loss.
+    eager_traffic: bytes that unfused element-wise work moves over those of fused work.
+    cast_bytes: bytes moved per quantised element.
+    launch_s: host seconds per kernel launch. step_s: seconds of a step outside its kernels.
+    intra_link, inter_link: bandwidth of collectives over that of the links.
+    call_s, hop_s: latency of one collective, and of each further rank in its ring.
+    contention: share of the communication beside compute that slows the compute.
+    """
+
+    matmul: float
+    attention: float
+    attention_backward: float
+    eager_traffic: float
+    cast_bytes: float
+    launch_s: float
+    step_s: float
+    intra_link: float
+    inter_link: float
+    call_s: float
+    hop_s: float
+    contention: float
+
+
+PRIOR = ThroughputFactors(
+    matmul=0.95,
+    attention=0.90,
+    attention_backward=1.15,
+    eager_traffic=3.5,
+    cast_bytes=4.0,
+    launch_s=5e-6,
+    step_s=5e-3,
+    intra_link=0.75,
+    inter_link=0.74,
+    call_s=30e-6,
+    hop_s=2e-6,
+    contention=0.15,
+)
+
+
+@cache
+def load_factors() -> ThroughputFactors:
+    """The shipped factors. Raises KeyError or TypeError if the file is wrong."""
+    path = resources.files("advisor").joinpath("data/throughput_factors.toml")
+    entries = tomllib.loads(path.read_text(encoding="utf-8"))
+    return ThroughputFactors(
+        **{f.name: entries[f.name]["value"] for f in fields(ThroughputFactors)}
+    )
