@@ -146,4 +146,7 @@ class RunSettings:
     hang_after_s: float = setting(
         "a step that takes longer is a hang; 0: wait for ever", default=1800.0
     )
+    peak_flops_per_s: float = setting(
+        "dense FLOP/s of one GPU that MFU is a share of; 0: no MFU", default=0.0
+    )
     log_every: int = setting("steps between progress lines", default=1)

@@ -1,0 +1,31 @@
+"""`torchrun … -m trainer --key value …`"""
+
+import sys
+from collections.abc import Sequence
+
+from trainer.config import help_text, parse
+from trainer.errors import ConfigError, TrainerError
+from trainer.train import train
+from trainer.world import joined
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The exit status: 0, or that of the error (trainer.errors)."""
+    if "--help" in arguments or "-h" in arguments:
+        sys.stdout.write(help_text() + "\n")
+        return 0
+    try:
+        config = parse(arguments)
+        with joined() as world:
+            train(config, world)
+    except ConfigError as error:
+        sys.stderr.write("".join(f"{problem}\n" for problem in error.problems))
+        return error.exit_status
+    except TrainerError as error:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        return error.exit_status
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,151 @@
+"""Checkpoints that can be trusted: asynchronous, marked complete last, readable on any number of GPUs.
+
+A checkpoint is a folder step-00000012 with one file per rank and run.json. It is written as
+step-00000012.partial and renamed when every rank has written, so a folder without that ending is
+complete, whatever killed the run.
+"""
+
+import json
+import shutil
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.optim import Optimizer
+
+from trainer.config import Config
+from trainer.errors import CheckpointError
+from trainer.model import Model
+from trainer.world import any_rank
+
+_PARTIAL = ".partial"
+# Settings that decide which tensors there are; all else may change between runs.
+_SHAPE_OF_PLAN = ("optimizer",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """num_steps and num_samples done, num_tokens trained on."""
+
+    num_steps: int = 0
+    num_samples: int = 0
+    num_tokens: int = 0
+
+
+class Checkpoints:
+    """The checkpoints of one run in one folder. Every rank calls every method."""
+
+    def __init__(self, config: Config, *, is_first: bool) -> None:
+        self._folder = Path(config.run.checkpoint_dir)
+        self._keep = config.run.keep_checkpoints
+        self._shape = _shape_of(config)
+        self._is_first = is_first
+        self._pending: tuple[Future[Any], Path] | None = None
+        if is_first:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            for leftover in self._folder.glob(f"*{_PARTIAL}"):
+                shutil.rmtree(leftover)
+        dist.barrier()
+
+    def save(self, model: Model, optimizer: Optimizer, progress: Progress) -> None:
+        """Begin to write; returns when the state is copied. Finishes an earlier save first."""
+        self.finish()
+        target = self._folder / f"step-{progress.num_steps:08d}"
+        if target.exists():
+            return
+        partial = target.with_name(target.name + _PARTIAL)
+        state, states = get_state_dict(model, optimizer)
+        try:
+            future = dcp.async_save(
+                {"model": state, "optimizer": states}, checkpoint_id=str(partial)
+            )
+        except (OSError, RuntimeError, dcp.CheckpointException) as error:
+            raise CheckpointError(f"{target.name} cannot be written: {error}") from error
+        if self._is_first:
+            partial.mkdir(parents=True, exist_ok=True)
+            about = {"progress": asdict(progress), "shape": self._shape}
+            (partial / "run.json").write_text(json.dumps(about, indent=2), encoding="utf-8")
+        self._pending = (_as_future(future), target)
+
+    @property
+    def is_written(self) -> bool:
+        """Whether this rank's part of a begun save is written, so that finish() will not wait."""
+        return self._pending is not None and self._pending[0].done()
+
+    def finish(self) -> None:
+        """Wait for a begun save, mark it complete, remove the oldest. Raises CheckpointError."""
+        if self._pending is None:
+            return
+        future, target = self._pending
+        self._pending = None
+        failure: BaseException | None = future.exception()
+        if any_rank(failure is not None):
+            raise CheckpointError(
+                f"{target.name} could not be written ({failure or 'another rank failed'}); "
+                "earlier checkpoints are intact"
+            ) from failure
+        if self._is_first:
+            target.with_name(target.name + _PARTIAL).rename(target)
+            for old in complete_checkpoints(self._folder)[: -self._keep]:
+                shutil.rmtree(old)
+        dist.barrier()
+
+    def find(self, resume: str) -> Path | None:
+        """The checkpoint to go on from: the first rank decides. Raises CheckpointError."""
+        found: list[Any] = [None]
+        if self._is_first and resume == "auto":
+            complete = complete_checkpoints(self._folder)
+            found = [str(complete[-1]) if complete else None]
+        elif resume not in ("auto", "never"):
+            found = [resume]
+        dist.broadcast_object_list(found)
+        return Path(found[0]) if found[0] else None
+
+    def load(self, path: Path, model: Model, optimizer: Optimizer) -> Progress:
+        """Fill model and optimizer. Raises CheckpointError: incomplete, or of another shape."""
+        about = _about(path)
+        different = [
+            f"{key} {about['shape'].get(key)!r} there, {value!r} here"
+            for key, value in self._shape.items()
+            if about["shape"].get(key) != value
+        ]
+        if different:
+            raise CheckpointError(f"{path.name} is of another model: {'; '.join(different)}")
+        state, states = get_state_dict(model, optimizer)
+        try:
+            dcp.load({"model": state, "optimizer": states}, checkpoint_id=str(path))
+        except (OSError, RuntimeError, dcp.CheckpointException) as error:
+            raise CheckpointError(f"{path.name} cannot be read: {error}") from error
+        set_state_dict(model, optimizer, model_state_dict=state, optim_state_dict=states)
+        return Progress(**about["progress"])
+
+
+def complete_checkpoints(folder: Path) -> list[Path]:
+    """The complete checkpoints of a folder, oldest first."""
+    found = [path for path in folder.glob("step-*") if not path.name.endswith(_PARTIAL)]
+    return sorted(path for path in found if (path / "run.json").is_file())
+
+
+def _about(path: Path) -> Mapping[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads((path / "run.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{path} is no complete checkpoint: {error}") from error
+    return found
+
+
+def _shape_of(config: Config) -> dict[str, str]:
+    strings = config.as_strings()
+    names = [*(asdict(config.model)), *_SHAPE_OF_PLAN]
+    return {name: strings[name] for name in names}
+
+
+def _as_future(begun: Any) -> Future[Any]:
+    """async_save answers a future, or an object that has two of them."""
+    future: Future[Any] = getattr(begun, "upload_completion", begun)
+    return future
