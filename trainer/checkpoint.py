@@ -1,4 +1,4 @@
-"""Checkpoints that can be trusted: asynchronous, marked complete last, readable on any number of GPUs.
+"""Checkpoints: asynchronous, marked complete last, readable on any number of GPUs.
 
 A checkpoint is a folder step-00000012 with one file per rank and run.json. It is written as
 step-00000012.partial and renamed when every rank has written, so a folder without that ending is
@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import async_save
 from torch.optim import Optimizer
 
 from trainer.config import Config
@@ -61,10 +63,8 @@ class Checkpoints:
         partial = target.with_name(target.name + _PARTIAL)
         state, states = get_state_dict(model, optimizer)
         try:
-            future = dcp.async_save(
-                {"model": state, "optimizer": states}, checkpoint_id=str(partial)
-            )
-        except (OSError, RuntimeError, dcp.CheckpointException) as error:
+            future = async_save({"model": state, "optimizer": states}, checkpoint_id=str(partial))
+        except (OSError, RuntimeError, CheckpointException) as error:
             raise CheckpointError(f"{target.name} cannot be written: {error}") from error
         if self._is_first:
             partial.mkdir(parents=True, exist_ok=True)
@@ -118,8 +118,8 @@ class Checkpoints:
             raise CheckpointError(f"{path.name} is of another model: {'; '.join(different)}")
         state, states = get_state_dict(model, optimizer)
         try:
-            dcp.load({"model": state, "optimizer": states}, checkpoint_id=str(path))
-        except (OSError, RuntimeError, dcp.CheckpointException) as error:
+            load({"model": state, "optimizer": states}, checkpoint_id=str(path))
+        except (OSError, RuntimeError, CheckpointException) as error:
             raise CheckpointError(f"{path.name} cannot be read: {error}") from error
         set_state_dict(model, optimizer, model_state_dict=state, optim_state_dict=states)
         return Progress(**about["progress"])

@@ -209,10 +209,6 @@ def _rules(config: Config) -> Iterable[tuple[bool, str]]:
         plan.checkpoint_every > 0 and plan.activation_checkpointing != "selective",
         "checkpoint_every needs activation_checkpointing selective",
     )
-    yield (
-        model.positions == "rope" and not model.rope_theta,
-        "rope_theta is needed with positions rope",
-    )
     yield bool(run.num_tokens and run.num_steps), "give num_tokens or num_steps, not both"
     yield run.probe > 0 and run.data != "synthetic", "probe runs on synthetic data"
     yield (

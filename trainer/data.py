@@ -126,8 +126,8 @@ def permuted(position: int, size: int, *, key: tuple[int, int]) -> int:
 class Batch:
     """One micro step of one rank: tokens and targets (B, T) int64; mask (B, 1, T, T) or None."""
 
-    tokens_BT: Tensor
-    targets_BT: Tensor
+    tokens: Tensor
+    targets: Tensor
     mask: Tensor | None
 
 
@@ -160,12 +160,10 @@ class Dealer:
         both = torch.from_numpy(np.stack(rows))
         tokens_BT = both[:, :-1].contiguous()
         mask = attention_mask(tokens_BT, self.end_of_text, self.window)
-        return Batch(tokens_BT=tokens_BT, targets_BT=both[:, 1:].contiguous(), mask=mask)
+        return Batch(tokens=tokens_BT, targets=both[:, 1:].contiguous(), mask=mask)
 
 
-def attention_mask(
-    tokens_BT: Tensor, end_of_text: int | None, window: int | None
-) -> Tensor | None:
+def attention_mask(tokens_BT: Tensor, end_of_text: int | None, window: int | None) -> Tensor | None:
     """(B, 1, T, T), True where attention may look; None where plain causality is enough."""
     length = tokens_BT.shape[1]
     if window is not None and window >= length:

@@ -47,7 +47,11 @@ def flops_per_token(config: Config, num_parameters: int) -> int:
 def memory_of(device: torch.device) -> dict[str, int | None]:
     """Peaks of torch's CUDA allocator in bytes; None on a CPU, where nothing counts them."""
     if device.type != "cuda":
-        return {"peak_allocated_bytes": None, "peak_reserved_bytes": None, "peak_active_bytes": None}
+        return {
+            "peak_allocated_bytes": None,
+            "peak_reserved_bytes": None,
+            "peak_active_bytes": None,
+        }
     stats = torch.cuda.memory_stats(device)
     return {
         "peak_allocated_bytes": stats["allocated_bytes.all.peak"],

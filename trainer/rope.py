@@ -15,6 +15,9 @@ from torch import Tensor
 from trainer.errors import Unsupported
 from trainer.settings import ModelSettings
 
+# Of the paper (section 3.4.3), where a model names no other.
+DEFAULT_THETA = 10000.0
+
 
 def rotary_size(model: ModelSettings) -> int:
     """Elements of a head that are rotated."""
@@ -35,7 +38,7 @@ def scaling_of(model: ModelSettings) -> dict[str, Any]:
 def frequencies(model: ModelSettings) -> tuple[Tensor, float]:
     """(radians per position for each pair of elements, factor on sine and cosine)."""
     size = rotary_size(model)
-    base = model.rope_theta or 10000.0
+    base = model.rope_theta or DEFAULT_THETA
     inverse = 1.0 / base ** (torch.arange(0, size, 2, dtype=torch.float32) / size)
     scaling = scaling_of(model)
     if not scaling:

@@ -62,7 +62,7 @@ def train(config: Config, world: World) -> dict[str, Any]:
     stop = StopRequest(os.environ, time.time)
     stop.watch_signals()
     outcome = _loop(run, stop)
-    if run.checkpoints is not None and not config.run.probe:
+    if run.checkpoints is not None:
         run.checkpoints.save(run.model, run.optimizer, run.progress)
         run.checkpoints.finish()
     if config.run.export_to:
@@ -204,6 +204,8 @@ def _step(run: Run, begun_s: float) -> Step:
     if not math.isfinite(loss):
         run.optimizer.zero_grad(set_to_none=True)
         _save(run)
+        if run.checkpoints is not None:
+            run.checkpoints.finish()
         raise NonFiniteLoss(f"the loss of step {number} is {loss}; the state before it was saved")
     norm = clip_gradients(run.model, config.run.grad_clip)
     run.optimizer.step()
@@ -233,7 +235,7 @@ def _backward(run: Run, batches: list[Batch]) -> float:
     for micro, batch in enumerate(batches):
         synchronise_gradients(run.root, run.config.plan, last=micro == len(batches) - 1)
         mask = batch.mask.to(device) if batch.mask is not None else None
-        loss = run.model(batch.tokens_BT.to(device), batch.targets_BT.to(device), mask)
+        loss = run.model(batch.tokens.to(device), batch.targets.to(device), mask)
         (loss * share).backward()
         total += loss.detach()
     dist.all_reduce(total)

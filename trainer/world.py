@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import torch
 import torch.distributed as dist
+from torch._C._distributed_c10d import HashStore
 
 # How long a rank waits for the others before the run is given up.
 TIMEOUT = timedelta(minutes=30)
@@ -41,7 +42,7 @@ def joined() -> Iterator[World]:
     if "MASTER_ADDR" in variables:
         dist.init_process_group(backend, timeout=TIMEOUT)
     else:
-        store = dist.HashStore()
+        store = HashStore()
         dist.init_process_group(backend, store=store, rank=0, world_size=1, timeout=TIMEOUT)
     try:
         yield World(rank=rank, local_rank=local_rank, size=size, device=device)
@@ -49,7 +50,7 @@ def joined() -> Iterator[World]:
         dist.destroy_process_group()
 
 
-def any_rank(flag: bool) -> bool:  # noqa: FBT001 - a vote is one boolean
+def any_rank(flag: bool) -> bool:
     """Whether any rank says so; every rank must ask. On the CPU, so no GPU work is waited for."""
     vote = torch.tensor([int(flag)])
     dist.all_reduce(vote, op=dist.ReduceOp.MAX)
