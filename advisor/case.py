@@ -6,14 +6,17 @@ from dataclasses import dataclass, replace
 from advisor.catalog import find_gpu
 from advisor.errors import AdvisorError
 from advisor.hardware import Gpu
-from advisor.model import ModelShape
-from advisor.plan import PRECISIONS
+from advisor.model import ModelShape, Positions
+from advisor.plan import PRECISIONS, Precision
 from advisor.result import Result
 from advisor.settings import STATE_BYTES, Settings, checkpointing_fractions
 from advisor.stack import Stack, load_stacks
 
 # A fused or 16-bit format computes at the bf16 rate; there is no column of its own for it.
-_PRECISION_OF = {"bf16": "bf16", "fp16": "bf16", **{name: name for name in PRECISIONS[1:]}}
+_PRECISION_OF: dict[str, Precision] = {
+    "fp16": "bf16",
+    **{str(name): name for name in PRECISIONS},
+}
 _PARALLEL = re.compile(
     r"\b(?:TP|PP|CP|SP|EP)[ =-]?(\d+)|(\d+)-way (?:SP|TP)|context parallel (\d+)"
 )
@@ -28,6 +31,13 @@ _UNUSABLE = (
         "the source shows this run as one with a defect that was then mended",
     ),
     (re.compile(r"as previous with"), "the settings are stated by reference to another run"),
+)
+# What the GPU's name or a note says of a speed that the laws cannot be held against.
+_UNTIMED = (
+    ("power limited", "the source says that its GPUs were power limited"),
+    ("warm-up included", "warm-up is included in the time"),
+    ("baseline, unpacked", "sequences are not packed: their length is an upper bound"),
+    ("document-masked", "attention is masked by document: its work is not stated"),
 )
 _MIN_VOCAB, _MAX_VOCAB = 8_000, 300_000
 _HEAD_DIMS = (64, 96, 128, 256)
@@ -124,15 +134,12 @@ def _why_not_throughput(result: Result, stack: Stack) -> str | None:
         return "no tokens per second"
     if result.cpu_offload or "offload" in _notes(result).lower():
         return "states or activations are offloaded to the host"
-    if "power limited" in (result.gpu or ""):
-        return "the source says that its GPUs were power limited"
     if result.framework == "other" and stack.name in _UNLIKE:
         return "another program on the same code base"
-    if "warm-up included" in _notes(result):
-        return "warm-up is included in the time"
     if result.optimizer and "muon" in result.optimizer.lower():
         return "an optimizer with work of its own (Muon)"
-    return None
+    text = f"{result.gpu} {_notes(result)}"
+    return next((reason for words, reason in _UNTIMED if words in text), None)
 
 
 def _shape_of(result: Result) -> ModelShape | str:
@@ -159,6 +166,7 @@ def _shape_of(result: Result) -> ModelShape | str:
 def _row_shape(
     result: Result, *, hidden: int, layers: int, heads: int, ffn: int, head_dim: int
 ) -> ModelShape:
+    gated = result.mlp_type not in ("gelu", "relu2")
     return ModelShape(
         name=result.model_name or "unnamed",
         family="result",
@@ -171,8 +179,16 @@ def _row_shape(
         vocab_size=result.vocab or 1,
         max_position=result.seq_len or 1,
         tied_embeddings=bool(result.tied_embeddings),
-        gated_mlp=result.mlp_type not in ("gelu", "relu2"),
+        gated_mlp=gated,
+        # No column names the norm or the positions: the kind of MLP tells the family.
+        norm="rmsnorm" if gated else "layernorm",
+        positions="rope" if gated else _positions(result),
     )
+
+
+def _positions(result: Result) -> Positions:
+    """Learned where the source counts such parameters; "alibi" adds none, and rotates nothing."""
+    return "learned" if "learned position embeddings" in _notes(result) else "alibi"
 
 
 def _with_vocabulary(shape: ModelShape, result: Result) -> ModelShape | str:
@@ -221,7 +237,7 @@ def _settings_of(result: Result, stack: Stack) -> Settings | str:
         kept_fraction=kept,
         op_fraction=per_op,
         full_fraction=full,
-        precision=PRECISIONS.index(precision),  # type: ignore[arg-type]  # a key of the table above
+        precision=PRECISIONS.index(precision),
         state_bytes=_state_bytes(result),
         compiled=float(stack.default_compile if result.compile is None else result.compile),
     )

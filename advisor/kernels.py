@@ -1,11 +1,12 @@
 """Sustained rates of single kernels by GPU: matrix products, attention, memory traffic.
 
-The figures are medians over data/kernels.csv (each row has its source), as fractions of the dense
-peak. Where two sets differ, the sustained one counts: kernels that run for minutes at the power
-limit, as training does, not the best shape of a search.
+The figures are read off data/kernels.csv (each row there has its source), as fractions of the
+dense peak. Where two sets differ the sustained one counts: kernels that run for minutes at the
+power limit, as training does, not the best shape of a search.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -23,77 +24,110 @@ HBM_FRACTION = 0.90
 class Rates:
     """Fractions of the dense peak of a generation, and seconds that one matrix product loses.
 
-    attention: forward of FlashAttention-2 and of the vendor's newest kernel (cuDNN, FlashAttention
-    3 and 4) at head_dim 128 and long sequences.
+    matmul: large products by format, operands already quantised.
+    matmul_loss_s: fill, drain and the last partial wave of one product: what products of 1,024 to
+        4,096 lose against large ones.
+    attention: forward, causal, at head_dim 128 and long sequences: of FlashAttention 1 (Triton),
+        of FlashAttention-2, and of the vendor's newest (cuDNN, FlashAttention 3 and 4).
     """
 
-    matmul: dict[str, float]
+    matmul: Mapping[str, float]
     matmul_loss_s: float
-    attention: dict[Attention, float]
+    attention: Mapping[Attention, float]
 
 
-RATES = {
+RATES: dict[str, Rates] = {
     "volta": Rates(
         matmul={"bf16": 0.70},
         matmul_loss_s=10e-6,
         attention={"flash1": 0.25, "flash2": 0.30, "vendor": 0.30},
     ),
+    # 254 to 257 of 312 TFLOP/s; FlashAttention-2 at up to 190, version 1 at 110 to 130.
     "ampere": Rates(
         matmul={"bf16": 0.81},
         matmul_loss_s=10e-6,
-        attention={"flash1": 0.45, "flash2": 0.58, "vendor": 0.58},
+        attention={"flash1": 0.41, "flash2": 0.58, "vendor": 0.58},
     ),
+    # No rows: as RTX Blackwell, whose products run on the same kind of tensor cores.
     "ada": Rates(
-        matmul={"bf16": 0.75, "fp8": 0.70},
+        matmul={"bf16": 0.80, "fp8": 0.75},
         matmul_loss_s=6e-6,
         attention={"flash1": 0.45, "flash2": 0.60, "vendor": 0.60},
     ),
+    # 652 of 989 TFLOP/s averaged over sizes on H200; fp8 1,290 to 1,380 of 1,979 on H100.
     "hopper": Rates(
-        matmul={"bf16": 0.68, "fp8": 0.63},
+        matmul={"bf16": 0.66, "fp8": 0.64},
         matmul_loss_s=5e-6,
-        attention={"flash1": 0.25, "flash2": 0.38, "vendor": 0.62},
+        attention={"flash1": 0.235, "flash2": 0.38, "vendor": 0.62},
     ),
+    # 1,420 (B200) to 1,500 (B300) of 2,250 TFLOP/s; mxfp8 2,660 to 2,700; nvfp4 5,400 of 9,000.
     "blackwell": Rates(
-        matmul={"bf16": 0.63, "fp8": 0.59, "mxfp8": 0.59, "nvfp4": 0.57},
+        matmul={"bf16": 0.645, "fp8": 0.60, "mxfp8": 0.595, "nvfp4": 0.57},
         matmul_loss_s=3.6e-6,
         attention={"flash1": 0.12, "flash2": 0.16, "vendor": 0.52},
     ),
-    # Blackwell without the data-centre tensor cores (compute capability 12) behaves as Ada does.
+    # Compute capability 12: the boost clock that the peak is quoted at is nearly held.
     "blackwell-rtx": Rates(
-        matmul={"bf16": 0.75, "fp8": 0.70},
+        matmul={"bf16": 0.86, "fp8": 0.80, "mxfp8": 0.75, "nvfp4": 0.60},
         matmul_loss_s=6e-6,
         attention={"flash1": 0.45, "flash2": 0.60, "vendor": 0.60},
     ),
+    # SemiAnalysis, "MI300X vs H100 vs H200 Benchmark" (December 2024): about 620 of 1,307 TFLOP/s
+    # bf16 and 990 of 2,615 fp8 with AMD's own image.
+    "cdna3": Rates(
+        matmul={"bf16": 0.47, "fp8": 0.38},
+        matmul_loss_s=8e-6,
+        attention={"flash1": 0.20, "flash2": 0.28, "vendor": 0.35},
+    ),
 }
-RTX_BLACKWELL = 12
 _DEFAULT = "ampere"
-# Rates of single GPUs over those of their generation. A power cap of 500 instead of 700 W lowers
-# the clock by about the cube root (dynamic power goes with frequency times voltage squared); the
-# higher peak of a Grace-Blackwell part is not sustained (1,460 of 2,500 TFLOP/s in kernels.csv);
-# H20's few tensor cores stay below the power limit, so nearly all of its peak is.
-_SINGLE = {
-    "H100-96GB-HBM2e": (500.0 / 700.0) ** (1.0 / 3.0),
-    "GB200": 0.92,
-    "GB300": 0.92,
-    "H20-96GB": 1.35,
+# The bf16 and fp8 peaks of Grace-Blackwell parts are 11 % above those of B200, but their sustained
+# rates are the same: 1,460 of 2,500 TFLOP/s bf16, 2,880 of 5,000 fp8. nvfp4 on B300 and GB300 has
+# a peak 1.5 times B200's and the same measured 5,100 TFLOP/s.
+_GRACE = {"bf16": 0.58, "fp8": 0.55, "mxfp8": 0.54}
+# Parts that differ from their generation.
+_SINGLE: dict[str, Mapping[str, float]] = {
+    "GB200": {**_GRACE, "nvfp4": 0.51},
+    "GB300": {**_GRACE, "nvfp4": 0.34},
+    "B300": {"nvfp4": 0.38},
+    # So few tensor cores stay below the power limit, and nearly all of their peak is sustained.
+    "H20-96GB": {"bf16": 0.92, "fp8": 0.88},
 }
+# Attention on H20: H100's seconds are products at its rate and other work; on H20 the products
+# take longer and the other work does not, so less of the peak is lost.
+_H20_ATTENTION: Mapping[Attention, float] = {"flash1": 0.65, "flash2": 0.78, "vendor": 0.88}
+# Power caps below the usual one of the same chip (watts): clocks follow about the square root, for
+# dynamic power goes with frequency times the square of a voltage that can only partly follow.
+_POWER = {"H100-96GB-HBM2e": 500.0 / 700.0}
 
 
 def rates_of(gpu: Gpu) -> Rates:
-    """The rates of a GPU's generation; of Ampere for one that has no rows."""
-    name = gpu.architecture.lower()
-    if gpu.compute_capability[0] == RTX_BLACKWELL:
-        name = "blackwell-rtx"
-    return RATES.get(name, RATES[_DEFAULT])
+    """The rates of a GPU: its generation's and its own; of Ampere for one that has no rows."""
+    rates = RATES.get(gpu.architecture.lower(), RATES[_DEFAULT])
+    if gpu.name in _SINGLE:
+        rates = replace(rates, matmul={**rates.matmul, **_SINGLE[gpu.name]})
+    if gpu.name == "H20-96GB":
+        rates = replace(rates, attention=_H20_ATTENTION)
+    return rates
+
+
+def _clock(gpu: Gpu) -> float:
+    return float(np.sqrt(_POWER.get(gpu.name, 1.0)))
+
+
+def peak_of(gpu: Gpu, precision: str) -> float:
+    """Dense FLOP/s of a format; 0 where the GPU lacks it. fp16 stands in for bf16 before Ampere."""
+    peak = gpu.peak_flops.get(precision, 0.0)
+    if peak == 0.0 and precision == "bf16":
+        return gpu.peak_flops.get("fp16", 0.0)
+    return peak
 
 
 def matmul_rate(gpu: Gpu, precision: str) -> float:
-    """FLOP/s of large matrix products; infinite loss (0 FLOP/s) where the GPU lacks the format."""
-    peak = gpu.peak_flops.get(precision) or (
-        gpu.peak_flops.get("fp16", 0.0) if precision == "bf16" else 0.0
-    )
+    """FLOP/s of large matrix products; 0 where the GPU lacks the format."""
     fractions = rates_of(gpu).matmul
-    return peak * fractions.get(precision, fractions["bf16"]) * _SINGLE.get(gpu.name, 1.0)
+    fraction = fractions.get(precision, fractions["bf16"])
+    return peak_of(gpu, precision) * fraction * _clock(gpu)
 
 
 def matmul_s(gpu: Gpu, precision: str, flops: Number, num_products: Number) -> Number:
@@ -105,10 +139,13 @@ def matmul_s(gpu: Gpu, precision: str, flops: Number, num_products: Number) -> N
 
 
 def attention_rate(gpu: Gpu, head_dim: int, kernel: Attention) -> float:
-    """FLOP/s of causal attention's forward. Narrow heads use the units less well."""
-    peak = gpu.peak_flops.get("bf16") or gpu.peak_flops.get("fp16", 1.0)
-    narrow = min(1.0, 0.55 + 0.45 * head_dim / 128.0)
-    return peak * rates_of(gpu).attention[kernel] * narrow * _SINGLE.get(gpu.name, 1.0)
+    """FLOP/s of causal attention's forward.
+
+    At half the head_dim the products halve and the exponentials stay: about 0.85 of the rate
+    (FlashAttention-2, arXiv:2307.08691, figures 4 and 5).
+    """
+    narrow = min(1.0, 0.70 + 0.30 * head_dim / 128.0)
+    return peak_of(gpu, "bf16") * rates_of(gpu).attention[kernel] * narrow * _clock(gpu)
 
 
 def hbm_rate(gpu: Gpu) -> float:

@@ -4,6 +4,7 @@ Each field is a number or an array; arrays broadcast against one another, so a s
 of choices computes each term only over the choices that it depends on.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -97,3 +98,11 @@ def settings_of(plan: Plan) -> Settings:
         state_bytes=STATE_BYTES[plan.optimizer],
         compiled=float(plan.compile),
     )
+
+
+def total(terms: Mapping[str, Number]) -> Number:
+    """Sum of named terms (arrays broadcast)."""
+    result: Number = 0.0
+    for value in terms.values():
+        result = result + value
+    return result

@@ -39,6 +39,8 @@ class Stack:
     attention: throughput: its kernel, flash1 (and Triton's of its time), flash2
         or vendor (cuDNN, FlashAttention 3 and 4).
     optimized: throughput: kernels are fused by the framework even when nothing is compiled.
+    fused_casts: throughput: quantisation runs in kernels of its own even when nothing is compiled.
+    nvfp4_bf16_fraction: throughput: share of the blocks that an nvfp4 run keeps in bf16.
     """
 
     name: str
@@ -66,6 +68,8 @@ class Stack:
     default_compile: bool
     attention: Attention
     optimized: bool
+    fused_casts: bool
+    nvfp4_bf16_fraction: float
 
 
 @cache

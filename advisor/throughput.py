@@ -4,9 +4,9 @@ All functions take one plan's settings or many as arrays that broadcast. docs/th
 equations with their references and how they compare with measurements.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 
@@ -14,10 +14,10 @@ from advisor.case import Case
 from advisor.hardware import Gpu, Instance
 from advisor.kernels import attention_rate, hbm_rate, matmul_s
 from advisor.model import ModelShape
-from advisor.plan import PRECISIONS
-from advisor.settings import Code, FloatArray, Number, Settings
+from advisor.plan import PRECISIONS, Precision
+from advisor.settings import Code, Number, Settings, total
 from advisor.stack import Stack
-from advisor.throughput_factors import ThroughputFactors, load_factors
+from advisor.throughput_factors import ThroughputFactors
 
 BF16 = 2.0
 # Kernels of one block: an eager forward launches about 60 (norms, rotary embedding and activation
@@ -27,6 +27,18 @@ MATMULS_PER_BLOCK = 7.0
 # Bytes that one optimizer step moves per parameter beside the states, read and written: weights
 # (4 + 4), gradients read for the norm and the update (4 + 4).
 UPDATE_BYTES = 16.0
+# Quantisation work by format over that of fp8: nvfp4 adds a Hadamard transform and stochastic
+# rounding. From Transformer Engine's products with and without quantisation (data/kernels.csv):
+# 10.4 to 11.6 bytes an element for fp8 with current scales, 9.4 for mxfp8, 13.4 for nvfp4.
+CAST_WORK: dict[Precision, float] = {"bf16": 0.0, "fp8": 1.0, "mxfp8": 0.9, "nvfp4": 1.25}
+EAGER_CASTS = 3.0
+GIGABIT = 1e9 / 8.0
+_NETWORK = re.compile(
+    r"(?P<gbps>[0-9]+) ?Gb(?:ps|/s) (?P<unit>per node|RoCE|RDMA per GPU)",
+)
+# Gbit/s for each GPU of clusters whose network is stated for some of their rows: IBM's Vela with
+# A100 and the Cloud Vela with H100 of fms-fsdp (README: 400 and 800 Gbit/s per node).
+_CLUSTERS = {("fms-fsdp", "ampere"): 50.0, ("fms-fsdp", "hopper"): 100.0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,16 +73,26 @@ def fabric_of(instance: Instance) -> Fabric:
 
 
 def fabric_for_case(case: Case) -> Fabric:
-    """The fabric of a stored result: the GPU's own links, and a network of its generation.
+    """The fabric of a stored result: the GPU's own links, and the network that the source states.
 
-    Where the source states none: 400 Gbit/s for each GPU from Hopper on (DGX H100 and later), and
+    Where it states none: 400 Gbit/s for each GPU from Hopper on (DGX H100 and later), and
     200 Gbit/s before (DGX A100).
     """
     recent = case.gpu.compute_capability >= (9, 0)
+    gbps = _stated_gbps(case) or (400.0 if recent else 200.0)
     return Fabric(
         intra_bytes_per_s=case.gpu.interconnect_bytes_per_s,
-        inter_bytes_per_s=50e9 if recent else 25e9,
+        inter_bytes_per_s=gbps * GIGABIT,
     )
+
+
+def _stated_gbps(case: Case) -> float | None:
+    """Network of one GPU as a result's notes state it, for the GPU or for a machine of eight."""
+    match = _NETWORK.search(case.result.notes or "")
+    if match:
+        share = 1.0 if match["unit"].endswith("GPU") else 8.0
+        return float(match["gbps"]) / share
+    return _CLUSTERS.get((case.stack.name, case.gpu.architecture))
 
 
 def step_time(
@@ -85,7 +107,7 @@ def step_time(
     forward_s = _matmul_s(shape, settings, stack, gpu, factors)
     attention_s = _attention_s(shape, settings, stack, gpu, factors)
     memory_s = _memory_bound_s(shape, settings, stack, gpu, factors)
-    casts_s = _cast_s(shape, settings, gpu, factors)
+    casts_s = _cast_s(shape, settings, stack, gpu, factors)
     head_s = _head_s(shape, settings, gpu, factors)
     recompute_s = _recompute_s(shape, settings, forward_s, attention_s[0], memory_s[0])
     micro = {
@@ -94,9 +116,9 @@ def step_time(
         "recomputation": recompute_s,
         "memory-bound work": memory_s[0] + memory_s[1],
         "precision casts": casts_s,
-        "loss": _loss_s(shape, settings, stack, gpu, factors),
+        "loss": _loss_s(shape, settings, stack, gpu),
     }
-    compute_s = _total(micro)
+    compute_s = total(micro)
     launch_s = _launch_s(shape, settings, stack, factors)
     steps = settings.accumulation_steps
     exposed = _exposed(shape, settings, stack, fabric, compute_s, factors)
@@ -106,7 +128,7 @@ def step_time(
         **exposed,
         "optimizer": _optimizer_s(shape, settings, stack, gpu, factors),
     }
-    step_s = _total(terms)
+    step_s = total(terms)
     tokens = settings.tokens * steps
     per_gpu = tokens / step_s
     flops = 3.0 * _forward_flops_per_token(shape, settings)
@@ -119,11 +141,7 @@ def step_time(
     )
 
 
-def _total(terms: Mapping[str, Number]) -> Number:
-    return reduce(lambda left, right: left + right, terms.values(), 0.0)
-
-
-def _by_precision(code: Code, values: Mapping[str, Number]) -> Number:
+def _by_precision(code: Code, values: Mapping[Precision, Number]) -> Number:
     """The value of each plan's precision; a format that the GPU lacks has none (infinite)."""
     if isinstance(code, int):
         return values[PRECISIONS[code]]
@@ -149,6 +167,9 @@ def _matmul_s(
     flops = 2.0 * settings.tokens * shape.num_layers * shape.block_matmul_parameters
     products = MATMULS_PER_BLOCK * shape.num_layers
     seconds = {name: matmul_s(gpu, name, flops, products) for name in PRECISIONS}
+    kept = stack.nvfp4_bf16_fraction
+    if kept > 0.0:
+        seconds["nvfp4"] = (1.0 - kept) * seconds["nvfp4"] + kept * seconds["bf16"]
     return _by_precision(settings.precision, seconds) / factors.matmul
 
 
@@ -173,31 +194,59 @@ def _memory_bound_s(
 ) -> tuple[Number, Number]:
     """Norms, residuals, rotary embedding and activation: bytes moved over bandwidth.
 
-    Fused: two norms with their residual (read 2, write 2 of h each), rotation (read and write q and
-    k), activation (read its inputs, write the product). The backward moves twice as much.
+    The backward moves twice as much as the forward.
     """
-    h, q, k, i = shape.hidden_size, shape.q_size, shape.kv_size, shape.ffn_size
-    inputs = 2 if shape.gated_mlp else 1
-    fused = BF16 * (8 * h + 2 * (q + k) + (inputs + 1) * i)
-    is_fused = np.maximum(settings.compiled, float(stack.optimized))
-    eager = fused * factors.eager_traffic
-    per_token = eager + is_fused * (fused - eager)
+    fused = _fused_bytes(shape)
+    eager = np.maximum(_eager_bytes(shape) * factors.eager_traffic, fused)
+    per_token = eager + _is_fused(settings, stack) * (fused - eager)
     forward = settings.tokens * shape.num_layers * per_token / hbm_rate(gpu)
     return forward, 2.0 * forward
 
 
-def _cast_s(shape: ModelShape, settings: Settings, gpu: Gpu, factors: ThroughputFactors) -> Number:
+def _is_fused(settings: Settings, stack: Stack) -> Number:
+    fused: Number = np.maximum(settings.compiled, float(stack.optimized))
+    return fused
+
+
+def _fused_bytes(shape: ModelShape) -> float:
+    """Bytes per token and block of fused kernels, forward.
+
+    Two norms with their residual (read 2 and write 2 of h each), rotation (read and write q and
+    k), activation (read its inputs, write its output), all in 16 bits.
+    """
+    inputs = 2 if shape.gated_mlp else 1
+    rotated = shape.q_size + shape.kv_size if shape.positions == "rope" else 0
+    return BF16 * (8 * shape.hidden_size + 2 * rotated + (inputs + 1) * shape.ffn_size)
+
+
+def _eager_bytes(shape: ModelShape) -> float:
+    """The same work as eager PyTorch runs it, an operation at a time.
+
+    Residual sum: read 2, write 1. LayerNorm is one kernel: read 1, write 1. RMSNorm by hand is six
+    in fp32: cast, square, mean, scale, cast back, weight: 36 bytes an element. Rotation in fp32:
+    cast, product, cast back: 20 bytes. SiLU and product: 10; GELU: 4.
+    """
+    norm = 36 if shape.norm == "rmsnorm" else 4
+    rotated = 20 * (shape.q_size + shape.kv_size) if shape.positions == "rope" else 0
+    activation = (10 if shape.gated_mlp else 4) * shape.ffn_size
+    return float(2 * (norm + 6) * shape.hidden_size + rotated + activation)
+
+
+def _cast_s(
+    shape: ModelShape, settings: Settings, stack: Stack, gpu: Gpu, factors: ThroughputFactors
+) -> Number:
     """Quantisation of the inputs and gradients of the blocks' linear layers, both orientations."""
     h, q, k, i = shape.hidden_size, shape.q_size, shape.kv_size, shape.ffn_size
     inputs = 2 * h + q + i
     gradients = q + 2 * k + 2 * h + (2 if shape.gated_mlp else 1) * i
-    weights = shape.block_matmul_parameters
-    elements = settings.tokens * (inputs + gradients) + 2.0 * weights
+    elements = settings.tokens * (inputs + gradients) + 2.0 * shape.block_matmul_parameters
     seconds = shape.num_layers * elements * factors.cast_bytes / hbm_rate(gpu)
-    # A micro-scaled format is written along rows and along columns, each from its own read; NVFP4
-    # adds a Hadamard transform and stochastic rounding.
-    share = {"bf16": 0.0, "fp8": 1.0, "mxfp8": 2.2, "nvfp4": 5.0}
-    return _by_precision(settings.precision, {name: seconds * share[name] for name in PRECISIONS})
+    if not stack.fused_casts:
+        # Scales, casts and transposes as single operations, unless compiled into their neighbours.
+        seconds = seconds * (EAGER_CASTS - settings.compiled * (EAGER_CASTS - 1.0))
+    share = {name: seconds * CAST_WORK[name] for name in PRECISIONS}
+    share["nvfp4"] = share["nvfp4"] * (1.0 - stack.nvfp4_bf16_fraction)
+    return _by_precision(settings.precision, share)
 
 
 def _recompute_s(
@@ -212,9 +261,7 @@ def _recompute_s(
     )
 
 
-def _loss_s(
-    shape: ModelShape, settings: Settings, stack: Stack, gpu: Gpu, factors: ThroughputFactors
-) -> Number:
+def _loss_s(shape: ModelShape, settings: Settings, stack: Stack, gpu: Gpu) -> Number:
     """Cross-entropy: passes over the logits, in fp32 unless fused."""
     fused = np.maximum(settings.compiled, float(stack.optimized or stack.built_in_loss_chunks > 0))
     bytes_per_logit = 36.0 - 22.0 * fused
@@ -225,8 +272,7 @@ def _launch_s(
     shape: ModelShape, settings: Settings, stack: Stack, factors: ThroughputFactors
 ) -> Number:
     """Host time to launch one micro step's kernels."""
-    is_fused = np.maximum(settings.compiled, float(stack.optimized))
-    kernels = EAGER_KERNELS + is_fused * (COMPILED_KERNELS - EAGER_KERNELS)
+    kernels = EAGER_KERNELS + _is_fused(settings, stack) * (COMPILED_KERNELS - EAGER_KERNELS)
     passes = 3.0 + settings.full_fraction + settings.op_fraction
     return shape.num_layers * kernels * passes * factors.launch_s
 
@@ -248,7 +294,9 @@ def _link(settings: Settings, fabric: Fabric, factors: ThroughputFactors, group:
     """
     intra = fabric.intra_bytes_per_s * factors.intra_link
     machine = fabric.inter_bytes_per_s * settings.gpus_per_instance * factors.inter_link
-    return np.where(group > settings.gpus_per_instance, np.minimum(intra, machine), intra)
+    across = np.minimum(intra, machine)
+    link: Number = np.where(group > settings.gpus_per_instance, across, intra)
+    return link
 
 
 def _ring_s(
@@ -261,8 +309,9 @@ def _ring_s(
 ) -> Number:
     """Seconds of all-gathers (or reduce-scatters) of num_bytes in all, in so many calls."""
     share = (group - 1.0) / group
-    latency = calls * (factors.call_s + factors.hop_s * (group - 1.0)) * (group > 1)
-    return num_bytes * share / _link(settings, fabric, factors, group) + latency
+    latency: Number = calls * (factors.call_s + factors.hop_s * (group - 1.0)) * (group > 1)
+    seconds: Number = num_bytes * share / _link(settings, fabric, factors, group) + latency
+    return seconds
 
 
 def _exposed(
@@ -273,7 +322,7 @@ def _exposed(
     compute_s: Number,
     factors: ThroughputFactors,
 ) -> dict[str, Number]:
-    """What collectives add to a step: what does not fit beside compute, and their slow-down of it."""
+    """What collectives add to a step: what outlasts the compute, and their slow-down of it."""
     total = shape.num_parameters
     steps = settings.accumulation_steps
     units = shape.num_layers + 2.0
@@ -289,32 +338,31 @@ def _exposed(
         gathers * stack.gather_bytes * total, gathers * units, settings, fabric, factors, group
     )
     scatter = _ring_s(stack.reduce_bytes * total, units, settings, fabric, factors, group)
+    # With a deferred reduction only the last micro step has one.
     reductions = np.where(settings.defer_sync > 0, 1.0, steps)
-    exposed_all = steps * _beside(gather + scatter, compute_s, factors)
+    gather_only = (steps - reductions) * _beside(gather, compute_s, factors)
+    both = reductions * _beside(gather + scatter, compute_s, factors)
     share = gather / np.maximum(gather + scatter, 1e-30)
-    saved = (steps - reductions) / steps
-    copies = settings.replica_degree
-    replicas = _replicas_s(shape, settings, stack, fabric, factors) * reductions
+    copies = _replicas_s(shape, settings, stack, fabric, factors)
     return {
-        "all-gather": exposed_all * share,
-        "reduce-scatter": exposed_all * (1.0 - share) * (1.0 - saved),
-        "all-reduce of copies": np.where(
-            copies > 1, reductions * _beside(replicas / reductions, compute_s / 3.0, factors), 0.0
-        ),
+        "all-gather": gather_only + both * share,
+        "reduce-scatter": both * (1.0 - share),
+        "all-reduce of copies": reductions * _beside(copies, compute_s / 3.0, factors),
     }
 
 
 def _replicas_s(
     shape: ModelShape, settings: Settings, stack: Stack, fabric: Fabric, factors: ThroughputFactors
 ) -> Number:
-    """All-reduce of sharded gradients between copies: each GPU's shard over its own network card."""
+    """All-reduce of sharded gradients between copies, each GPU over its own network card."""
     copies = settings.replica_degree
     shard = stack.reduce_bytes * shape.num_parameters / settings.shard_degree
     link = fabric.inter_bytes_per_s * factors.inter_link
     inside = settings.num_gpus <= settings.gpus_per_instance
-    link = np.where(inside, fabric.intra_bytes_per_s * factors.intra_link, link)
+    links = np.where(inside, fabric.intra_bytes_per_s * factors.intra_link, link)
     latency = (shape.num_layers + 2.0) * factors.call_s
-    return 2.0 * shard * (copies - 1.0) / copies / link + latency * (copies > 1)
+    seconds: Number = 2.0 * shard * (copies - 1.0) / copies / links + latency * (copies > 1)
+    return seconds
 
 
 def _beside(communication_s: Number, compute_s: Number, factors: ThroughputFactors) -> Number:
@@ -325,15 +373,3 @@ def _beside(communication_s: Number, compute_s: Number, factors: ThroughputFacto
     """
     hidden = np.minimum(communication_s, compute_s)
     return communication_s - hidden + factors.contention * hidden
-
-
-__all__ = [
-    "Fabric",
-    "FloatArray",
-    "StepTime",
-    "ThroughputFactors",
-    "fabric_for_case",
-    "fabric_of",
-    "load_factors",
-    "step_time",
-]

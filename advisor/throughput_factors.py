@@ -12,8 +12,8 @@ class ThroughputFactors:
 
     matmul: rate of matrix products in a training step over that of the kernel alone.
     attention: the same for attention. attention_backward: its backward's rate loss.
-    eager_traffic: bytes that unfused element-wise work moves over those of fused work.
-    cast_bytes: bytes moved per quantised element.
+    eager_traffic: bytes that eager element-wise work moves over those counted by operation.
+    cast_bytes: bytes moved per element quantised to fp8, all of its passes together.
     launch_s: host seconds per kernel launch. step_s: seconds of a step outside its kernels.
     intra_link, inter_link: bandwidth of collectives over that of the links.
     call_s, hop_s: latency of one collective, and of each further rank in its ring.
@@ -38,9 +38,9 @@ PRIOR = ThroughputFactors(
     matmul=0.95,
     attention=0.90,
     attention_backward=1.15,
-    eager_traffic=3.5,
-    cast_bytes=4.0,
-    launch_s=5e-6,
+    eager_traffic=1.0,
+    cast_bytes=9.0,
+    launch_s=7e-6,
     step_s=5e-3,
     intra_link=0.75,
     inter_link=0.74,
@@ -51,10 +51,12 @@ PRIOR = ThroughputFactors(
 
 
 @cache
-def load_factors() -> ThroughputFactors:
-    """The shipped factors. Raises KeyError or TypeError if the file is wrong."""
+def load_factors(without: str | None = None) -> ThroughputFactors:
+    """The shipped factors; those fitted without a source's rows, if it has any.
+
+    Raises KeyError or TypeError if the file is wrong.
+    """
     path = resources.files("advisor").joinpath("data/throughput_factors.toml")
     entries = tomllib.loads(path.read_text(encoding="utf-8"))
-    return ThroughputFactors(
-        **{f.name: entries[f.name]["value"] for f in fields(ThroughputFactors)}
-    )
+    values = {field.name: entries[field.name]["value"] for field in fields(ThroughputFactors)}
+    return ThroughputFactors(**{**values, **entries["without"].get(without, {})})
