@@ -47,6 +47,8 @@ class Checkpoints:
         self._keep = config.run.keep_checkpoints
         self._shape = _shape_of(config)
         self._is_first = is_first
+        # The writing thread's own: its collectives must not mix with those of the training.
+        self._group = dist.new_group(backend="gloo")
         self._pending: tuple[Future[Any], Path] | None = None
         if is_first:
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -63,7 +65,11 @@ class Checkpoints:
         partial = target.with_name(target.name + _PARTIAL)
         state, states = get_state_dict(model, optimizer)
         try:
-            future = async_save({"model": state, "optimizer": states}, checkpoint_id=str(partial))
+            future = async_save(
+                {"model": state, "optimizer": states},
+                checkpoint_id=str(partial),
+                process_group=self._group,
+            )
         except (OSError, RuntimeError, CheckpointException) as error:
             raise CheckpointError(f"{target.name} cannot be written: {error}") from error
         if self._is_first:

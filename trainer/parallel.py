@@ -125,7 +125,6 @@ def shard(model: Model, plan: PlanSettings, mesh: DeviceMesh) -> FSDPModule:
 def synchronise_gradients(root: FSDPModule, plan: PlanSettings, *, last: bool) -> None:
     """Whether the coming backward reduces gradients, by the plan's choice."""
     root.set_requires_gradient_sync(last or plan.gradient_sync == "each")
-    root.set_is_last_backward(last)
 
 
 def local(tensor: Tensor) -> Tensor:

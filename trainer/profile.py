@@ -112,6 +112,7 @@ def _named(labels: Mapping[str, Instant]) -> dict[str, Instant]:
 
 
 def _name(label: str) -> str:
+    label = label.rpartition(":")[2]
     if label.startswith("backward last"):
         return "first block backward"
     if label.startswith("backward"):

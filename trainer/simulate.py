@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule
@@ -156,6 +156,7 @@ def _step(
     shape = (config.plan.micro_batch, config.plan.seq_len)
     for micro in range(micro_steps):
         synchronise_gradients(root, config.plan, last=micro == micro_steps - 1)
+        tracker.phase = f"{micro}:"
         tracker.label, tracker.category = "forward", "inputs"
         tokens_BT = torch.zeros(shape, dtype=torch.int64)
         targets_BT = torch.zeros(shape, dtype=torch.int64)
@@ -164,10 +165,25 @@ def _step(
         tracker.label, tracker.category = "loss backward", "logits"
         loss.backward()
         del loss
+        _count_whole_gradients(tracker, model)
+    tracker.phase = ""
     tracker.label, tracker.category = "optimizer", "temporaries"
     clip_gradients(model, config.run.grad_clip)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
+
+
+def _count_whole_gradients(tracker: StorageTracker, model: Model) -> None:
+    """Gradients whose reduction is deferred stay whole, and in FSDP's keeping."""
+    for module in model.modules():
+        group = module._get_fsdp_state()._fsdp_param_group if _is_sharded(module) else None
+        for parameter in group.fsdp_params if group is not None else ():
+            if parameter.unsharded_accumulated_grad is not None:
+                tracker.assign(parameter.unsharded_accumulated_grad, "gradients")
+
+
+def _is_sharded(module: nn.Module) -> TypeGuard[FSDPModule]:
+    return isinstance(module, FSDPModule)
 
 
 def _hook_labels(tracker: StorageTracker, model: Model, edge: int) -> None:

@@ -38,12 +38,13 @@ class _Live:
 
 
 class StorageTracker(TorchDispatchMode):
-    """Live bytes by category; `label` names the instant, `category` what new storages are."""
+    """Live bytes by category; `phase` and `label` name the instant, `category` new storages."""
 
     def __init__(self, workspace: Workspace, rules: Mapping[Any, tuple[str, str]]) -> None:
         """rules: operation → (where, category): "result", "arg0", "arg1", …, or a keyword."""
         super().__init__()  # type: ignore[no-untyped-call]  # torch gives it no types
         self.instants: dict[str, Instant] = {}
+        self.phase = ""
         self.label = "start"
         self.category = "other"
         self._workspace = workspace
@@ -159,7 +160,7 @@ class StorageTracker(TorchDispatchMode):
         self._note(0)
 
     def _note(self, workspace_bytes: int) -> None:
-        instant = self.instants.setdefault(self.label, Instant())
+        instant = self.instants.setdefault(self.phase + self.label, Instant())
         if self._total + workspace_bytes > instant.peak_bytes:
             instant.peak_bytes = self._total + workspace_bytes
             instant.categories = {name: size for name, size in self._sums.items() if size}

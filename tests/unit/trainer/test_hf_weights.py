@@ -1,7 +1,6 @@
 """Weights of each family come in from `transformers` and go back, with the same logits."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -156,8 +155,8 @@ def our_model(config: Config) -> Model:
 
 
 @pytest.fixture
-def tokens() -> Iterator[torch.Tensor]:
-    yield torch.randint(64, (2, 48), generator=torch.Generator().manual_seed(1))
+def tokens() -> torch.Tensor:
+    return torch.randint(64, (2, 48), generator=torch.Generator().manual_seed(1))
 
 
 @pytest.mark.parametrize("case", CASES)
