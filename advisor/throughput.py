@@ -12,7 +12,7 @@ import numpy as np
 
 from advisor.case import Case
 from advisor.hardware import Gpu, Instance
-from advisor.kernels import attention_rate, hbm_rate, matmul_s
+from advisor.kernels import attention_rate, hbm_rate, matmul_s, peak_of, rates_of
 from advisor.model import ModelShape
 from advisor.plan import PRECISIONS, Precision
 from advisor.settings import Code, Number, Settings, total
@@ -53,15 +53,28 @@ class Fabric:
 class StepTime:
     """One optimizer step.
 
-    terms: exposed seconds by name; they sum to step_s. mfu_fraction: 6 FLOPs per matmul parameter
-    and token plus causal attention, over the dense bf16 peak.
+    terms: exposed seconds by name; they sum to step_s.
+    mfu_per_token: MFU that one token a second on a GPU is worth, see mfu_fraction.
     """
 
     step_s: Number
     tokens_per_s_per_gpu: Number
-    tokens_per_s: Number
-    mfu_fraction: Number
+    num_gpus: Number
+    mfu_per_token: Number
     terms: Mapping[str, Number]
+
+    @property
+    def tokens_per_s(self) -> Number:
+        """Tokens a second of all GPUs."""
+        return self.tokens_per_s_per_gpu * self.num_gpus
+
+    @property
+    def mfu_fraction(self) -> Number:
+        """6 FLOPs per matmul parameter and token plus causal attention, over the dense bf16 peak.
+
+        Causal attention counts half of the square; recomputation does not count.
+        """
+        return self.tokens_per_s_per_gpu * self.mfu_per_token
 
 
 def fabric_of(instance: Instance) -> Fabric:
@@ -107,36 +120,32 @@ def step_time(
     forward_s = _matmul_s(shape, settings, stack, gpu, factors)
     attention_s = _attention_s(shape, settings, stack, gpu, factors)
     memory_s = _memory_bound_s(shape, settings, stack, gpu, factors)
-    casts_s = _cast_s(shape, settings, stack, gpu, factors)
-    head_s = _head_s(shape, settings, gpu, factors)
-    recompute_s = _recompute_s(shape, settings, forward_s, attention_s[0], memory_s[0])
+    # From the terms that few choices touch to those of all of them: the sums stay small.
     micro = {
-        "matrix products": 3.0 * forward_s + head_s,
-        "attention": attention_s[0] + attention_s[1],
-        "recomputation": recompute_s,
         "memory-bound work": memory_s[0] + memory_s[1],
-        "precision casts": casts_s,
         "loss": _loss_s(shape, settings, stack, gpu),
+        "attention": attention_s[0] + attention_s[1],
+        "precision casts": _cast_s(shape, settings, stack, gpu, factors),
+        "matrix products": 3.0 * forward_s + _head_s(shape, settings, gpu, factors),
+        "recomputation": _recompute_s(shape, settings, forward_s, attention_s[0], memory_s[0]),
     }
     compute_s = total(micro)
-    launch_s = _launch_s(shape, settings, stack, factors)
     steps = settings.accumulation_steps
-    exposed = _exposed(shape, settings, stack, fabric, compute_s, factors)
+    launch_s = _launch_s(shape, settings, stack, factors)
     terms = {
+        "optimizer": _optimizer_s(shape, settings, stack, gpu, factors),
         **{name: steps * value for name, value in micro.items()},
         "host launches": steps * np.maximum(launch_s - compute_s, 0.0),
-        **exposed,
-        "optimizer": _optimizer_s(shape, settings, stack, gpu, factors),
+        **_exposed(shape, settings, stack, fabric, compute_s, factors),
+        "loss slices": steps * (settings.loss_chunks - 1.0) * _slice_s(gpu),
     }
     step_s = total(terms)
-    tokens = settings.tokens * steps
-    per_gpu = tokens / step_s
     flops = 3.0 * _forward_flops_per_token(shape, settings)
     return StepTime(
         step_s=step_s,
-        tokens_per_s_per_gpu=per_gpu,
-        tokens_per_s=per_gpu * settings.num_gpus,
-        mfu_fraction=per_gpu * flops / gpu.peak_flops.get("bf16", np.inf),
+        tokens_per_s_per_gpu=settings.tokens * steps / step_s,
+        num_gpus=settings.num_gpus,
+        mfu_per_token=flops / peak_of(gpu, "bf16"),
         terms=terms,
     )
 
@@ -176,7 +185,12 @@ def _matmul_s(
 def _head_s(shape: ModelShape, settings: Settings, gpu: Gpu, factors: ThroughputFactors) -> Number:
     """Forward and backward of the output head, which stays in bf16."""
     flops = 6.0 * settings.tokens * shape.head_matmul_parameters
-    return matmul_s(gpu, "bf16", flops, 3.0 * settings.loss_chunks) / factors.matmul
+    return matmul_s(gpu, "bf16", flops, 3.0) / factors.matmul
+
+
+def _slice_s(gpu: Gpu) -> float:
+    """Seconds that each further slice of the loss costs: three more products fill and drain."""
+    return 3.0 * rates_of(gpu).matmul_loss_s
 
 
 def _attention_s(
@@ -309,8 +323,9 @@ def _ring_s(
 ) -> Number:
     """Seconds of all-gathers (or reduce-scatters) of num_bytes in all, in so many calls."""
     share = (group - 1.0) / group
-    latency: Number = calls * (factors.call_s + factors.hop_s * (group - 1.0)) * (group > 1)
-    seconds: Number = num_bytes * share / _link(settings, fabric, factors, group) + latency
+    latency = calls * (factors.call_s + factors.hop_s * (group - 1.0))
+    moving = num_bytes * share / _link(settings, fabric, factors, group)
+    seconds: Number = np.where(np.asarray(group) > 1.0, moving + latency, 0.0)
     return seconds
 
 
@@ -338,16 +353,19 @@ def _exposed(
         gathers * stack.gather_bytes * total, gathers * units, settings, fabric, factors, group
     )
     scatter = _ring_s(stack.reduce_bytes * total, units, settings, fabric, factors, group)
+    exposed = _beside(gather + scatter, compute_s, factors)
+    gathering = exposed * (gather / np.maximum(gather + scatter, 1e-30))
+    scattering = exposed - gathering
+    copying = _beside(
+        _replicas_s(shape, settings, stack, fabric, factors), compute_s / 3.0, factors
+    )
     # With a deferred reduction only the last micro step has one.
-    reductions = np.where(settings.defer_sync > 0, 1.0, steps)
-    gather_only = (steps - reductions) * _beside(gather, compute_s, factors)
-    both = reductions * _beside(gather + scatter, compute_s, factors)
-    share = gather / np.maximum(gather + scatter, 1e-30)
-    copies = _replicas_s(shape, settings, stack, fabric, factors)
+    reductions = np.where(np.asarray(settings.defer_sync) > 0, 1.0, steps)
+    only_gathering = _beside(gather, compute_s, factors)
     return {
-        "all-gather": gather_only + both * share,
-        "reduce-scatter": both * (1.0 - share),
-        "all-reduce of copies": reductions * _beside(copies, compute_s / 3.0, factors),
+        "all-gather": (steps - reductions) * only_gathering + reductions * gathering,
+        "reduce-scatter": reductions * scattering,
+        "all-reduce of copies": reductions * copying,
     }
 
 
@@ -368,8 +386,9 @@ def _replicas_s(
 def _beside(communication_s: Number, compute_s: Number, factors: ThroughputFactors) -> Number:
     """Exposed time of communication that runs beside compute.
 
-    What is longer than the compute stays; what runs beside it slows it, for it takes memory
-    bandwidth and multiprocessors.
+    What is longer than the compute stays; what runs beside it slows it by the contention, for it
+    takes memory bandwidth and multiprocessors.
     """
     hidden = np.minimum(communication_s, compute_s)
-    return communication_s - hidden + factors.contention * hidden
+    exposed: Number = communication_s - (1.0 - factors.contention) * hidden
+    return exposed
