@@ -18,6 +18,8 @@ Attention = Literal["flash1", "flash2", "vendor"]
 
 # Share of the peak memory bandwidth that copies reach (hbm_copy rows: 0.88 to 0.93).
 HBM_FRACTION = 0.90
+# Of work in a format that the GPU lacks. Finite, so that none of it takes no time.
+NEVER_S = 1e30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +58,7 @@ RATES: dict[str, Rates] = {
     ),
     # 652 of 989 TFLOP/s averaged over sizes on H200; fp8 1,290 to 1,380 of 1,979 on H100.
     "hopper": Rates(
-        matmul={"bf16": 0.66, "fp8": 0.64},
+        matmul={"bf16": 0.66, "fp8": 0.68},
         matmul_loss_s=5e-6,
         attention={"flash1": 0.235, "flash2": 0.38, "vendor": 0.62},
     ),
@@ -131,10 +133,10 @@ def matmul_rate(gpu: Gpu, precision: str) -> float:
 
 
 def matmul_s(gpu: Gpu, precision: str, flops: Number, num_products: Number) -> Number:
-    """Seconds of num_products matrix products of `flops` FLOPs in all."""
+    """Seconds of that matrix products of `flops` FLOPs in all take; NEVER_S without the format."""
     rate = matmul_rate(gpu, precision)
     if rate == 0.0:
-        return np.inf
+        return NEVER_S
     return flops / rate + num_products * rates_of(gpu).matmul_loss_s
 
 

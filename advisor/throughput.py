@@ -131,12 +131,13 @@ def step_time(
     }
     compute_s = total(micro)
     steps = settings.accumulation_steps
-    launch_s = _launch_s(shape, settings, stack, factors)
+    # The GPU waits for the host where launching takes longer than computing.
+    busy_s = np.maximum(compute_s, _launch_s(shape, settings, stack, factors))
     terms = {
         "optimizer": _optimizer_s(shape, settings, stack, gpu, factors),
         **{name: steps * value for name, value in micro.items()},
-        "host launches": steps * np.maximum(launch_s - compute_s, 0.0),
-        **_exposed(shape, settings, stack, fabric, compute_s, factors),
+        "host launches": steps * (busy_s - compute_s),
+        **_exposed(shape, settings, stack, fabric, busy_s, factors),
         "loss slices": steps * (settings.loss_chunks - 1.0) * _slice_s(gpu),
     }
     step_s = total(terms)
@@ -151,7 +152,7 @@ def step_time(
 
 
 def _by_precision(code: Code, values: Mapping[Precision, Number]) -> Number:
-    """The value of each plan's precision; a format that the GPU lacks has none (infinite)."""
+    """The value of each plan's precision; a format that the GPU lacks has none (NEVER_S)."""
     if isinstance(code, int):
         return values[PRECISIONS[code]]
     return np.choose(code, [np.asarray(values[name]) for name in PRECISIONS])
@@ -334,7 +335,7 @@ def _exposed(
     settings: Settings,
     stack: Stack,
     fabric: Fabric,
-    compute_s: Number,
+    busy_s: Number,
     factors: ThroughputFactors,
 ) -> dict[str, Number]:
     """What collectives add to a step: what outlasts the compute, and their slow-down of it."""
@@ -345,7 +346,7 @@ def _exposed(
         reduced = _ring_s(
             2.0 * stack.grad_bytes * total, units, settings, fabric, factors, settings.num_gpus
         )
-        return {"all-reduce": _beside(reduced, compute_s * 2.0 / 3.0, factors)}
+        return {"all-reduce": _beside(reduced, busy_s * 2.0 / 3.0, factors)}
     group = settings.shard_degree
     # Gathered once for the forward, and again for the backward when it was freed.
     gathers = 1.0 + settings.reshard
@@ -353,15 +354,13 @@ def _exposed(
         gathers * stack.gather_bytes * total, gathers * units, settings, fabric, factors, group
     )
     scatter = _ring_s(stack.reduce_bytes * total, units, settings, fabric, factors, group)
-    exposed = _beside(gather + scatter, compute_s, factors)
+    exposed = _beside(gather + scatter, busy_s, factors)
     gathering = exposed * (gather / np.maximum(gather + scatter, 1e-30))
     scattering = exposed - gathering
-    copying = _beside(
-        _replicas_s(shape, settings, stack, fabric, factors), compute_s / 3.0, factors
-    )
+    copying = _beside(_replicas_s(shape, settings, stack, fabric, factors), busy_s / 3.0, factors)
     # With a deferred reduction only the last micro step has one.
     reductions = np.where(np.asarray(settings.defer_sync) > 0, 1.0, steps)
-    only_gathering = _beside(gather, compute_s, factors)
+    only_gathering = _beside(gather, busy_s, factors)
     return {
         "all-gather": (steps - reductions) * only_gathering + reductions * gathering,
         "reduce-scatter": reductions * scattering,
@@ -383,12 +382,12 @@ def _replicas_s(
     return seconds
 
 
-def _beside(communication_s: Number, compute_s: Number, factors: ThroughputFactors) -> Number:
-    """Exposed time of communication that runs beside compute.
+def _beside(communication_s: Number, busy_s: Number, factors: ThroughputFactors) -> Number:
+    """Exposed time of communication that runs beside compute (or its launches).
 
-    What is longer than the compute stays; what runs beside it slows it by the contention, for it
+    What is longer than that stays; what runs beside it slows it by the contention, for it
     takes memory bandwidth and multiprocessors.
     """
-    hidden = np.minimum(communication_s, compute_s)
+    hidden = np.minimum(communication_s, busy_s)
     exposed: Number = communication_s - (1.0 - factors.contention) * hidden
     return exposed

@@ -9,7 +9,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -103,8 +103,16 @@ def fit(
     return factors
 
 
-def left_out(cases: Sequence[Case]) -> dict[str, tuple[ThroughputFactors, FloatArray]]:
-    """By source: factors fitted without it, and the errors of its rows under them.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fold:
+    """Factors fitted without one source, and the errors of its rows under them (as errors_of)."""
+
+    factors: ThroughputFactors
+    errors: FloatArray
+
+
+def left_out(cases: Sequence[Case]) -> dict[str, Fold]:
+    """The fold of each source.
 
     Each starts from the fit on all rows, which is near: two rounds reach the same minimum.
     """
@@ -114,57 +122,59 @@ def left_out(cases: Sequence[Case]) -> dict[str, tuple[ThroughputFactors, FloatA
         own = [case for case in cases if case.result.source == source]
         others = [case for case in cases if case.result.source != source]
         factors = fit(others, start, REFIT_ROUNDS)
-        found[source] = (factors, errors_of(own, factors))
+        found[source] = Fold(factors=factors, errors=errors_of(own, factors))
     return found
 
 
-def report() -> str:
-    """Table of the errors by source and of the factors."""
+def table(folds: Mapping[str, Fold]) -> str:
+    """Markdown: errors by source of predictions that left it out; bias is measured / predicted."""
+    lines = [
+        "| source | rows | median error | 90th percentile | median measured / predicted |",
+        "|---|--:|--:|--:|--:|",
+    ]
+    lines += [_row(source, fold.errors) for source, fold in folds.items()]
+    lines.append(_row("all", np.concatenate([fold.errors for fold in folds.values()])))
+    return "\n".join(lines) + "\n"
+
+
+def _row(name: str, errors: FloatArray) -> str:
+    size = np.abs(np.expm1(-errors))
+    return (
+        f"| {name} | {errors.size} | {np.median(size):.1%} | {np.quantile(size, 0.9):.1%}"
+        f" | {math.exp(float(np.median(errors))):.2f} |"
+    )
+
+
+def factors_toml(folds: Mapping[str, Fold]) -> str:
+    """data/throughput_factors.toml: the fit on all rows; spread is that over the folds, a ratio."""
     cases = training_cases()
-    folds = left_out(cases)
-    lines = ["source          rows  median  p90   bias"]
-    for source, (_, errors) in folds.items():
-        size = np.abs(np.expm1(-errors))
-        lines.append(
-            f"{source:15s} {errors.size:4d} {np.median(size):6.3f} {np.quantile(size, 0.9):6.3f}"
-            f" {np.median(errors):+.3f}"
-        )
-    size = np.abs(np.expm1(-np.concatenate([errors for _, errors in folds.values()])))
-    lines.append(f"{'all':15s} {size.size:4d} {np.median(size):6.3f} {np.quantile(size, 0.9):6.3f}")
-    fitted = {source: factors for source, (factors, _) in folds.items()}
-    lines.append(_toml(fit(cases), fitted, len(cases)))
-    return "\n".join(lines)
-
-
-def _toml(factors: ThroughputFactors, folds: Mapping[str, ThroughputFactors], count: int) -> str:
-    """The factors as the data file has them; spread is that over the folds, as a ratio."""
     lines = [
         "# Factors of the throughput model: value, rows fitted on (0: the prior stands), and the",
         "# largest ratio between fits that left one source out. [without.SOURCE] has the factors",
         "# of such a fit. Renew with `python -m advisor.throughput_fit --write`.",
     ]
-    for name, value in asdict(factors).items():
-        values = [getattr(fold, name) for fold in folds.values()]
-        rows = count if name in FITTED else 0
+    for name, value in asdict(fit(cases)).items():
+        values = [getattr(fold.factors, name) for fold in folds.values()]
         lines += [
             "",
             f"[{name}]",
-            f"value = {value:.6g}",
-            f"count = {rows}",
-            f"spread = {max(values) / min(values):.4f}",
+            f"value = {value:.4g}",
+            f"count = {len(cases) if name in FITTED else 0}",
+            f"spread = {max(values) / min(values):.3f}",
         ]
     for source, fold in folds.items():
         lines += ["", f"[without.{source}]"]
-        lines += [f"{name} = {getattr(fold, name):.6g}" for name in FITTED]
+        lines += [f"{name} = {getattr(fold.factors, name):.4g}" for name in FITTED]
     return "\n".join(lines) + "\n"
 
 
 def main(arguments: Sequence[str]) -> None:
-    text = report()
-    sys.stdout.write(text)
+    folds = left_out(training_cases())
+    text = factors_toml(folds)
+    sys.stdout.write(f"{table(folds)}\n{text}")
     if "--write" in arguments:
         path = Path(__file__).parent / "data" / "throughput_factors.toml"
-        path.write_text(text[text.index("# Factors") :], encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
