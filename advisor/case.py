@@ -275,7 +275,7 @@ def stack_of(result: Result) -> Stack:
     The result's columns override the stack where they state the parameters' type.
     """
     stack = load_stacks()[_stack_name(result)]
-    if "flash_attention_3" in _notes(result):
+    if "flash_attention_3" in _notes(result) or ", FA3" in _notes(result):
         stack = replace(stack, attention="vendor")
     text = (result.optimizer or "").lower()
     if result.param_dtype == "fp32" and stack.weight_bytes < 4:

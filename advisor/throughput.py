@@ -18,21 +18,25 @@ from advisor.plan import PRECISIONS, Precision
 from advisor.settings import Code, Number, Settings, total
 from advisor.stack import Stack
 from advisor.throughput_factors import ThroughputFactors
+from advisor.traffic import (
+    CAST_WORK,
+    EAGER_CASTS,
+    TORCHAO_CAST_WORK,
+    UPDATE_BYTES,
+    cast_elements,
+    eager_bytes,
+    fused_bytes,
+    loss_bytes_per_logit,
+)
 
-BF16 = 2.0
 # Kernels of one block: an eager forward launches about 60 (norms, rotary embedding and activation
 # in several steps each), a compiled one about 20; a backward twice as many.
 EAGER_KERNELS, COMPILED_KERNELS = 60.0, 20.0
 MATMULS_PER_BLOCK = 7.0
-# Bytes that one optimizer step moves per parameter beside the states, read and written: weights
-# (4 + 4), gradients read for the norm and the update (4 + 4).
-UPDATE_BYTES = 16.0
-# Quantisation work by format over that of fp8: nvfp4 adds a Hadamard transform and stochastic
-# rounding. From Transformer Engine's products with and without quantisation (data/kernels.csv):
-# 10.4 to 11.6 bytes an element for fp8 with current scales, 9.4 for mxfp8, 13.4 for nvfp4.
-CAST_WORK: dict[Precision, float] = {"bf16": 0.0, "fp8": 1.0, "mxfp8": 0.9, "nvfp4": 1.25}
-EAGER_CASTS = 3.0
 GIGABIT = 1e9 / 8.0
+# All-reduce over PCIe reaches 41 of 64 GB/s (RTX PRO 6000, data/kernels.csv), where NVLink reaches
+# the share that intra_link says: GPUs share the bridges of their host.
+PCIE_SHARED = 0.84
 _NETWORK = re.compile(
     r"(?P<gbps>[0-9]+) ?Gb(?:ps|/s) (?P<unit>per node|RoCE|RDMA per GPU)",
 )
@@ -80,7 +84,7 @@ class StepTime:
 def fabric_of(instance: Instance) -> Fabric:
     """The fabric of an instance type."""
     return Fabric(
-        intra_bytes_per_s=instance.gpu.interconnect_bytes_per_s,
+        intra_bytes_per_s=_intra_bytes_per_s(instance.gpu),
         inter_bytes_per_s=instance.network_bytes_per_s_per_gpu,
     )
 
@@ -94,9 +98,13 @@ def fabric_for_case(case: Case) -> Fabric:
     recent = case.gpu.compute_capability >= (9, 0)
     gbps = _stated_gbps(case) or (400.0 if recent else 200.0)
     return Fabric(
-        intra_bytes_per_s=case.gpu.interconnect_bytes_per_s,
+        intra_bytes_per_s=_intra_bytes_per_s(case.gpu),
         inter_bytes_per_s=gbps * GIGABIT,
     )
+
+
+def _intra_bytes_per_s(gpu: Gpu) -> float:
+    return gpu.nvlink_bytes_per_s or PCIE_SHARED * gpu.pcie_bytes_per_s
 
 
 def _stated_gbps(case: Case) -> float | None:
@@ -211,8 +219,8 @@ def _memory_bound_s(
 
     The backward moves twice as much as the forward.
     """
-    fused = _fused_bytes(shape)
-    eager = np.maximum(_eager_bytes(shape) * factors.eager_traffic, fused)
+    fused = fused_bytes(shape)
+    eager = np.maximum(eager_bytes(shape) * factors.eager_traffic, fused)
     per_token = eager + _is_fused(settings, stack) * (fused - eager)
     forward = settings.tokens * shape.num_layers * per_token / hbm_rate(gpu)
     return forward, 2.0 * forward
@@ -223,43 +231,16 @@ def _is_fused(settings: Settings, stack: Stack) -> Number:
     return fused
 
 
-def _fused_bytes(shape: ModelShape) -> float:
-    """Bytes per token and block of fused kernels, forward.
-
-    Two norms with their residual (read 2 and write 2 of h each), rotation (read and write q and
-    k), activation (read its inputs, write its output), all in 16 bits.
-    """
-    inputs = 2 if shape.gated_mlp else 1
-    rotated = shape.q_size + shape.kv_size if shape.positions == "rope" else 0
-    return BF16 * (8 * shape.hidden_size + 2 * rotated + (inputs + 1) * shape.ffn_size)
-
-
-def _eager_bytes(shape: ModelShape) -> float:
-    """The same work as eager PyTorch runs it, an operation at a time.
-
-    Residual sum: read 2, write 1. LayerNorm is one kernel: read 1, write 1. RMSNorm by hand is six
-    in fp32: cast, square, mean, scale, cast back, weight: 36 bytes an element. Rotation in fp32:
-    cast, product, cast back: 20 bytes. SiLU and product: 10; GELU: 4.
-    """
-    norm = 36 if shape.norm == "rmsnorm" else 4
-    rotated = 20 * (shape.q_size + shape.kv_size) if shape.positions == "rope" else 0
-    activation = (10 if shape.gated_mlp else 4) * shape.ffn_size
-    return float(2 * (norm + 6) * shape.hidden_size + rotated + activation)
-
-
 def _cast_s(
     shape: ModelShape, settings: Settings, stack: Stack, gpu: Gpu, factors: ThroughputFactors
 ) -> Number:
     """Quantisation of the inputs and gradients of the blocks' linear layers, both orientations."""
-    h, q, k, i = shape.hidden_size, shape.q_size, shape.kv_size, shape.ffn_size
-    inputs = 2 * h + q + i
-    gradients = q + 2 * k + 2 * h + (2 if shape.gated_mlp else 1) * i
-    elements = settings.tokens * (inputs + gradients) + 2.0 * shape.block_matmul_parameters
-    seconds = shape.num_layers * elements * factors.cast_bytes / hbm_rate(gpu)
+    elements = shape.num_layers * cast_elements(shape, settings.tokens)
+    seconds = elements * factors.cast_bytes / hbm_rate(gpu)
     if not stack.fused_casts:
-        # Scales, casts and transposes as single operations, unless compiled into their neighbours.
         seconds = seconds * (EAGER_CASTS - settings.compiled * (EAGER_CASTS - 1.0))
-    share = {name: seconds * CAST_WORK[name] for name in PRECISIONS}
+    work = CAST_WORK if stack.fused_casts else TORCHAO_CAST_WORK
+    share = {name: seconds * work[name] for name in PRECISIONS}
     share["nvfp4"] = share["nvfp4"] * (1.0 - stack.nvfp4_bf16_fraction)
     return _by_precision(settings.precision, share)
 
@@ -277,10 +258,10 @@ def _recompute_s(
 
 
 def _loss_s(shape: ModelShape, settings: Settings, stack: Stack, gpu: Gpu) -> Number:
-    """Cross-entropy: passes over the logits, in fp32 unless fused."""
+    """Cross-entropy: passes over the logits."""
     fused = np.maximum(settings.compiled, float(stack.optimized or stack.built_in_loss_chunks > 0))
-    bytes_per_logit = 36.0 - 22.0 * fused
-    return settings.tokens * shape.vocab_size * bytes_per_logit / hbm_rate(gpu)
+    moved = loss_bytes_per_logit(fused)
+    return settings.tokens * shape.vocab_size * moved / hbm_rate(gpu)
 
 
 def _launch_s(
