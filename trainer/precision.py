@@ -59,7 +59,7 @@ def check_precision(plan: PlanSettings, device: torch.device) -> None:
             raise Unsupported(f"precision {precision} needs a CUDA GPU; this is a CPU")
         return
     capability = torch.cuda.get_device_capability(device)
-    _check_build(capability, torch.cuda.get_arch_list(), torch.cuda.get_device_name(device))
+    check_build(capability, torch.cuda.get_arch_list(), torch.cuda.get_device_name(device))
     needed = _NEEDS.get(precision, (0, 0))
     if capability < needed:
         raise Unsupported(
@@ -75,21 +75,30 @@ def _check_torchao(precision: str) -> None:
         raise Unsupported(f"precision {precision} needs torchao: {error}") from error
 
 
-def _check_build(capability: tuple[int, int], built_for: list[str], name: str) -> None:
-    """A binary of sm_XY runs on X.Z with Z ≥ Y; compute_XY (PTX) on anything newer."""
-    for arch in built_for:
-        kind, _, digits = arch.partition("_")
-        number = digits.rstrip("af")
-        if not number.isdigit():
-            continue
-        major, minor = int(number[:-1]), int(number[-1])
-        same_major = major == capability[0] and minor <= capability[1]
-        if (kind == "sm" and same_major) or (kind == "compute" and (major, minor) <= capability):
-            return
-    raise Unsupported(
-        f"this build of torch has no code for {name} "
-        f"(sm_{capability[0]}{capability[1]}); it has {', '.join(built_for)}"
-    )
+def check_build(capability: tuple[int, int], built_for: list[str], name: str) -> None:
+    """Raise Unsupported where torch has no code for a GPU of this compute capability.
+
+    Code of sm_XY runs on X.Z with Z ≥ Y, that of sm_XYa on X.Y alone; compute_XY (PTX) on X.Y and
+    anything newer (NVIDIA, CUDA C++ programming guide, "Compute capabilities").
+    """
+    if not any(_runs_on(capability, arch) for arch in built_for):
+        raise Unsupported(
+            f"this build of torch has no code for {name} "
+            f"(sm_{capability[0]}{capability[1]}); it has {', '.join(built_for)}"
+        )
+
+
+def _runs_on(capability: tuple[int, int], arch: str) -> bool:
+    kind, _, digits = arch.partition("_")
+    number = digits.rstrip("af")
+    if not number.isdigit():
+        return False
+    made_for = (int(number[:-1]), int(number[-1]))
+    if digits.endswith("a"):
+        return made_for == capability
+    if kind == "compute":
+        return made_for <= capability
+    return made_for[0] == capability[0] and made_for[1] <= capability[1]
 
 
 def apply_precision(blocks: nn.Module, plan: PlanSettings) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -12,12 +13,42 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[3]
-TINY = (
-    "--hidden_size 32 --num_layers 2 --num_heads 4 --num_kv_heads 2 --head_dim 8 --ffn_size 64 "
-    "--vocab_size 64 --max_position 64 --tied_embeddings true --gated_mlp true --activation silu "
-    "--norm rmsnorm --qkv_bias false --attn_out_bias false --mlp_bias false --qk_norm false "
-    "--positions rope"
-).split()
+TINY = [
+    "--hidden_size",
+    "32",
+    "--num_layers",
+    "2",
+    "--num_heads",
+    "4",
+    "--num_kv_heads",
+    "2",
+    "--head_dim",
+    "8",
+    "--ffn_size",
+    "64",
+    "--vocab_size",
+    "64",
+    "--max_position",
+    "64",
+    "--tied_embeddings",
+    "true",
+    "--gated_mlp",
+    "true",
+    "--activation",
+    "silu",
+    "--norm",
+    "rmsnorm",
+    "--qkv_bias",
+    "false",
+    "--attn_out_bias",
+    "false",
+    "--mlp_bias",
+    "false",
+    "--qk_norm",
+    "false",
+    "--positions",
+    "rope",
+]
 
 
 def plan(**changes: str) -> list[str]:
@@ -41,25 +72,57 @@ def plan(**changes: str) -> list[str]:
     return [word for key, value in settings.items() for word in (f"--{key}", value)]
 
 
-def start(processes: int, *settings: str) -> subprocess.Popen[str]:
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    # So that a SIGTERM leaves the time to write a checkpoint.
-    command = [*torchrun, f"--nproc-per-node={processes}", "-m", "trainer", *settings]
+Processes = list[subprocess.Popen[str]]
+
+
+def start(processes: int, *settings: str, torchrun: bool = False) -> Processes:
+    """torchrun, or the processes that it would start (which spares its own start)."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    program = ["-m", "trainer", *settings]
+    if torchrun:
+        launcher = ["-m", "torch.distributed.run", "--standalone"]
+        return [popen([*launcher, f"--nproc-per-node={processes}", *program], environment)]
+    environment |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    environment |= {"WORLD_SIZE": str(processes)}
+    return [
+        popen(program, {**environment, "RANK": str(rank), "LOCAL_RANK": str(rank)})
+        for rank in range(processes)
+    ]
+
+
+def popen(words: list[str], environment: dict[str, str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        command, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        [sys.executable, *words],
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     )
 
 
-def finish(process: subprocess.Popen[str], *, status: int = 0) -> str:
-    try:
-        output, _ = process.communicate(timeout=100)
-    except subprocess.TimeoutExpired:
-        # torchrun ends its workers when it is asked to.
-        process.terminate()
-        output, _ = process.communicate(timeout=60)
-    assert process.returncode == status, output
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def finish(processes: Processes) -> str:
+    """All output, once every process ended well."""
+    output = outputs(processes)
+    assert [process.returncode for process in processes] == [0] * len(processes), output
     return output
+
+
+def outputs(processes: Processes) -> str:
+    """All output; processes that do not end are ended."""
+    found = []
+    for process in processes:
+        try:
+            found.append(process.communicate(timeout=100)[0])
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            found.append(process.communicate(timeout=60)[0])
+    return "".join(found)
 
 
 def losses(folder: Path) -> dict[int, float]:
@@ -72,18 +135,18 @@ def result(folder: Path) -> dict[str, Any]:
     return found
 
 
-def wait_for(path: Path, *, pattern: str, process: subprocess.Popen[str]) -> None:
+def wait_for(path: Path, *, pattern: str, processes: Processes) -> None:
     for _ in range(600):
         if path.exists() and list(path.glob(pattern)):
             return
-        assert process.poll() is None, process.communicate()[0]
-        time.sleep(0.1)
+        assert all(process.poll() is None for process in processes), outputs(processes)
+        time.sleep(0.05)
     pytest.fail(f"no {pattern} in {path}")
 
 
 def test_the_probe_works_as_it_stands(tmp_path: Path) -> None:
     command = ["--probe", "3", "--data", "synthetic", "--output_dir", str(tmp_path / "out")]
-    output = finish(start(2, *command))
+    output = finish(start(2, *command, torchrun=True))
     found = result(tmp_path / "out")
     assert found["world_size"] == 2
     assert found["num_steps_measured"] == 3
@@ -135,17 +198,11 @@ def test_killed_and_resumed_is_as_if_never_killed(tmp_path: Path) -> None:
     finish(start(2, *checkpointed(tmp_path / "whole", *every)))
     whole = losses(tmp_path / "whole")
 
-    process = start(2, *checkpointed(tmp_path / "cut", *every))
-    wait_for(tmp_path / "cut/checkpoints", pattern="step-00000010", process=process)
-    children = subprocess.run(
-        ["ps", "-o", "pid=", "--ppid", str(process.pid)],  # noqa: S607 - found by its name
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.split()
-    for child in (*children, str(process.pid)):
-        os.kill(int(child), signal.SIGKILL)
-    process.communicate()
+    processes = start(2, *checkpointed(tmp_path / "cut", *every))
+    wait_for(tmp_path / "cut/checkpoints", pattern="step-00000010", processes=processes)
+    for process in processes:
+        process.kill()
+    outputs(processes)
 
     # What a kill can leave behind is cleared away and never resumed from.
     (tmp_path / "cut/checkpoints/step-99999999.partial").mkdir()
@@ -166,27 +223,24 @@ def test_resumed_on_another_number_of_processes(tmp_path: Path) -> None:
 
     # A checkpoint of another shape is refused by name, and stays.
     other = [word if word != "64" else "96" for word in TINY]
-    process = start(
+    processes = start(
         1,
         *other,
         *("--num_steps", "9", "--output_dir", str(tmp_path / "b")),
         *("--checkpoint_dir", str(tmp_path / "a/checkpoints"), *alone),
     )
-    output, _ = process.communicate(timeout=120)
-    assert process.returncode != 0
+    output = outputs(processes)
+    assert processes[0].returncode == 5
     assert "CheckpointError: step-00000008 is of another model: ffn_size '64' there" in output
     assert (tmp_path / "a/checkpoints/step-00000008/run.json").is_file()
 
 
 def test_sigterm_saves_and_ends_well(tmp_path: Path) -> None:
     settings = checkpointed(tmp_path, *plan(), steps=100_000)
-    process = start(2, *settings)
-    for _ in range(600):
-        if (tmp_path / "metrics.jsonl").exists():
-            break
-        time.sleep(0.1)
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=120)
+    processes = start(2, *settings, torchrun=True)
+    wait_for(tmp_path, pattern="metrics.jsonl", processes=processes)
+    processes[0].send_signal(signal.SIGTERM)
+    outputs(processes)
     found = result(tmp_path)
     assert found["outcome"] == "stopped: SIGTERM"
     (saved,) = (tmp_path / "checkpoints").iterdir()
