@@ -2,7 +2,7 @@
 
 `python -m advisor.throughput_fit` prints, for each source, the errors of predictions that left the
 source out of the fit, and the factors with their spread; with `--write` it renews
-data/throughput_factors.toml.
+data/throughput_factors.toml and the table in docs/throughput.md.
 """
 
 import math
@@ -36,6 +36,7 @@ ROW_SPREAD = 0.12
 HUBER = 0.08
 ROUNDS, REFIT_ROUNDS = 5, 2
 NUDGE, LONGEST_STEP = 0.02, 0.4
+BEGIN, END = "<!-- errors -->", "<!-- end of errors -->"
 
 
 def training_cases() -> list[Case]:
@@ -168,13 +169,26 @@ def factors_toml(folds: Mapping[str, Fold]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def with_table(document: str, folds: Mapping[str, Fold]) -> str:
+    """docs/throughput.md with the table of these folds. Raises ValueError without its place."""
+    before, _, rest = document.partition(BEGIN)
+    _, found, after = rest.partition(END)
+    if not found:
+        raise ValueError("the document has no place for the table of errors")
+    return f"{before}{BEGIN}\n{table(folds)}{END}{after}"
+
+
 def main(arguments: Sequence[str]) -> None:
     folds = left_out(training_cases())
     text = factors_toml(folds)
     sys.stdout.write(f"{table(folds)}\n{text}")
     if "--write" in arguments:
-        path = Path(__file__).parent / "data" / "throughput_factors.toml"
-        path.write_text(text, encoding="utf-8")
+        package = Path(__file__).parent
+        (package / "data" / "throughput_factors.toml").write_text(text, encoding="utf-8")
+        document = package.parent / "docs" / "throughput.md"
+        document.write_text(
+            with_table(document.read_text(encoding="utf-8"), folds), encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":
