@@ -40,6 +40,7 @@ _UNTIMED = (
     ("document-masked", "attention is masked by document: its work is not stated"),
 )
 _MIN_VOCAB, _MAX_VOCAB = 8_000, 300_000
+_MEGATRON_PLAIN_HIDDEN = 4096
 _HEAD_DIMS = (64, 96, 128, 256)
 
 
@@ -213,7 +214,7 @@ def _settings_of(result: Result, stack: Stack) -> Settings | str:
         return "GPU count, sequence length or micro batch is not stated"
     mode = result.activation_checkpointing or "unknown"
     if mode == "unknown" and "not in message" not in _notes(result):
-        mode = stack.default_checkpointing
+        mode = _unstated_checkpointing(result, stack)
     if mode in ("", "unknown"):
         return "activation checkpointing is not stated"
     precision = _PRECISION_OF.get(result.compute_dtype or "")
@@ -241,6 +242,19 @@ def _settings_of(result: Result, stack: Stack) -> Settings | str:
         state_bytes=_state_bytes(result),
         compiled=float(stack.default_compile if result.compile is None else result.compile),
     )
+
+
+def _unstated_checkpointing(result: Result, stack: Stack) -> str:
+    """What a program does when its result does not say.
+
+    Megatron recomputes nothing unless told (TransformerConfig.recompute_granularity is None), and
+    models of about 8B fit without; recipes of larger ones recompute or offload, their tables do
+    not say what.
+    """
+    is_small = result.hidden is not None and result.hidden <= _MEGATRON_PLAIN_HIDDEN
+    if stack.name == "megatron" and is_small and result.grad_accum:
+        return "none"
+    return stack.default_checkpointing
 
 
 def _checkpoint_every(result: Result, mode: str) -> int:

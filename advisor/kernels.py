@@ -83,14 +83,13 @@ RATES: dict[str, Rates] = {
     ),
 }
 _DEFAULT = "ampere"
-# The bf16 and fp8 peaks of Grace-Blackwell parts are 11 % above those of B200, but their sustained
-# rates are the same: 1,460 of 2,500 TFLOP/s bf16, 2,880 of 5,000 fp8. nvfp4 on B300 and GB300 has
-# a peak 1.5 times B200's and the same measured 5,100 TFLOP/s.
-_GRACE = {"bf16": 0.58, "fp8": 0.55, "mxfp8": 0.54}
+# The bf16 and fp8 peaks of GB200 are 11 % above those of B200, but its sustained rates are the
+# same: 1,460 of 2,500 TFLOP/s bf16, 2,880 of 5,000 fp8. GB300, with 1,400 W instead of 1,200, holds
+# more. nvfp4 on B300 and GB300 has a peak 1.5 times B200's and the same measured 5,100 TFLOP/s.
 # Parts that differ from their generation.
 _SINGLE: dict[str, Mapping[str, float]] = {
-    "GB200": {**_GRACE, "nvfp4": 0.51},
-    "GB300": {**_GRACE, "nvfp4": 0.34},
+    "GB200": {"bf16": 0.58, "fp8": 0.55, "mxfp8": 0.54, "nvfp4": 0.51},
+    "GB300": {"nvfp4": 0.38},
     "B300": {"nvfp4": 0.38},
     # So few tensor cores stay below the power limit, and nearly all of their peak is sustained.
     "H20-96GB": {"bf16": 0.92, "fp8": 0.88},
