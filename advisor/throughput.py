@@ -343,7 +343,8 @@ def _exposed(
     reductions = np.where(np.asarray(settings.defer_sync) > 0, 1.0, steps)
     only_gathering = _beside(gather, busy_s, factors)
     return {
-        "all-gather": (steps - reductions) * only_gathering + reductions * gathering,
+        # (steps - reductions) · only_gathering + reductions · gathering, in fewer full-size sums.
+        "all-gather": steps * only_gathering + reductions * (gathering - only_gathering),
         "reduce-scatter": reductions * scattering,
         "all-reduce of copies": reductions * copying,
     }
