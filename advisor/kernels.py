@@ -1,8 +1,10 @@
 """Sustained rates of single kernels by GPU: matrix products, attention, memory traffic.
 
-The figures are read off data/kernels.csv (each row there has its source), as fractions of the
-dense peak. Where two sets differ the sustained one counts: kernels that run for minutes at the
-power limit, as training does, not the best shape of a search.
+Fractions of the dense peak. Where data/kernels.csv has rows (A100, Hopper, Blackwell; each row has
+its source) they are read off it, and where two sets differ the sustained one counts: kernels that
+run for minutes at the power limit, as training does, not the best shape of a search. Where it has
+none the figure is an estimate, from training rows of data/benchmarks.csv or from a like GPU, and the
+comment beside it says so.
 """
 
 from collections.abc import Mapping
@@ -44,7 +46,8 @@ RATES: dict[str, Rates] = {
         matmul_loss_s=10e-6,
         attention={"flash1": 0.25, "flash2": 0.30, "vendor": 0.30},
     ),
-    # 254 to 257 of 312 TFLOP/s; FlashAttention-2 at up to 190, version 1 at 110 to 130.
+    # 251 to 257 of 312 TFLOP/s. flash1, here and on Hopper, is an estimate from llm-foundry's runs
+    # at 32k and 64k tokens (about 0.34 and 0.20 of the peak, forward and backward together).
     "ampere": Rates(
         matmul={"bf16": 0.81},
         matmul_loss_s=10e-6,
@@ -68,14 +71,14 @@ RATES: dict[str, Rates] = {
         matmul_loss_s=3.6e-6,
         attention={"flash1": 0.12, "flash2": 0.16, "vendor": 0.52},
     ),
-    # Compute capability 12: the boost clock that the peak is quoted at is nearly held.
+    # Compute capability 12. No rows: estimates from llmq's bf16 runs on RTX PRO 6000.
     "blackwell-rtx": Rates(
         matmul={"bf16": 0.86, "fp8": 0.80, "mxfp8": 0.75, "nvfp4": 0.60},
         matmul_loss_s=6e-6,
         attention={"flash1": 0.45, "flash2": 0.60, "vendor": 0.60},
     ),
-    # SemiAnalysis, "MI300X vs H100 vs H200 Benchmark" (December 2024): about 620 of 1,307 TFLOP/s
-    # bf16 and 990 of 2,615 fp8 with AMD's own image.
+    # No rows: estimates, about 620 of 1,307 TFLOP/s bf16 and 990 of 2,615 fp8 as public comparisons
+    # of late 2024 report; attention by analogy with Hopper.
     "cdna3": Rates(
         matmul={"bf16": 0.47, "fp8": 0.38},
         matmul_loss_s=8e-6,
@@ -84,21 +87,22 @@ RATES: dict[str, Rates] = {
 }
 _DEFAULT = "ampere"
 # The bf16 and fp8 peaks of GB200 are 11 % above those of B200, but its sustained rates are the
-# same: 1,460 of 2,500 TFLOP/s bf16, 2,880 of 5,000 fp8. GB300, with 1,400 W instead of 1,200, holds
-# more. nvfp4 on B300 and GB300 has a peak 1.5 times B200's and the same measured 5,100 TFLOP/s.
+# same: 1,460 of 2,500 TFLOP/s bf16, 2,880 of 5,000 fp8. GB300, with 1,400 W instead of 1,200, is
+# taken to hold B200's fractions (its Megatron runs are 19 % faster than GB200's). nvfp4 on B300 and GB300 has a peak 1.5 times B200's and the same measured 5,100 TFLOP/s.
 # Parts that differ from their generation.
 _SINGLE: dict[str, Mapping[str, float]] = {
     "GB200": {"bf16": 0.58, "fp8": 0.55, "mxfp8": 0.54, "nvfp4": 0.51},
     "GB300": {"nvfp4": 0.38},
     "B300": {"nvfp4": 0.38},
-    # So few tensor cores stay below the power limit, and nearly all of their peak is sustained.
+    # No rows: an estimate. So few tensor cores stay below the power limit, and nearly all of their
+    # peak is sustained.
     "H20-96GB": {"bf16": 0.92, "fp8": 0.88},
 }
 # Attention on H20: H100's seconds are products at its rate and other work; on H20 the products
-# take longer and the other work does not, so less of the peak is lost.
+# take longer and the other work does not, so less of the peak is lost (computed, not measured).
 _H20_ATTENTION: Mapping[Attention, float] = {"flash1": 0.65, "flash2": 0.78, "vendor": 0.88}
-# Power caps below the usual one of the same chip (watts): clocks follow about the square root, for
-# dynamic power goes with frequency times the square of a voltage that can only partly follow.
+# Power caps below the usual one of the same chip (watts). That clocks follow about the square root
+# is an assumption between the cube root of ideal voltage scaling and a fixed voltage.
 _POWER = {"H100-96GB-HBM2e": 500.0 / 700.0}
 
 

@@ -40,8 +40,8 @@ PCIE_SHARED = 0.84
 _NETWORK = re.compile(
     r"(?P<gbps>[0-9]+) ?Gb(?:ps|/s) (?P<unit>per node|RoCE|RDMA per GPU)",
 )
-# Gbit/s for each GPU of clusters whose network is stated for some of their rows: IBM's Vela with
-# A100 and the Cloud Vela with H100 of fms-fsdp (README: 400 and 800 Gbit/s per node).
+# Gbit/s for each GPU of clusters whose network is stated for some of their rows: fms-fsdp's README
+# has 400 Gbit/s per node of its A100 and 800 of its H100 (taken for its blog's rows too).
 _CLUSTERS = {("fms-fsdp", "ampere"): 50.0, ("fms-fsdp", "hopper"): 100.0}
 
 
