@@ -3,8 +3,8 @@
 Fractions of the dense peak. Where data/kernels.csv has rows (A100, Hopper, Blackwell; each row has
 its source) they are read off it, and where two sets differ the sustained one counts: kernels that
 run for minutes at the power limit, as training does, not the best shape of a search. Where it has
-none the figure is an estimate, from training rows of data/benchmarks.csv or from a like GPU, and the
-comment beside it says so.
+none the figure is an estimate, from training rows of data/benchmarks.csv or from a like GPU, and
+the comment beside it says so.
 """
 
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ RATES: dict[str, Rates] = {
         matmul_loss_s=10e-6,
         attention={"flash1": 0.41, "flash2": 0.58, "vendor": 0.58},
     ),
-    # No rows: as RTX Blackwell, whose products run on the same kind of tensor cores.
+    # No rows: an estimate, a little below RTX Blackwell.
     "ada": Rates(
         matmul={"bf16": 0.80, "fp8": 0.75},
         matmul_loss_s=6e-6,
@@ -88,7 +88,8 @@ RATES: dict[str, Rates] = {
 _DEFAULT = "ampere"
 # The bf16 and fp8 peaks of GB200 are 11 % above those of B200, but its sustained rates are the
 # same: 1,460 of 2,500 TFLOP/s bf16, 2,880 of 5,000 fp8. GB300, with 1,400 W instead of 1,200, is
-# taken to hold B200's fractions (its Megatron runs are 19 % faster than GB200's). nvfp4 on B300 and GB300 has a peak 1.5 times B200's and the same measured 5,100 TFLOP/s.
+# taken to hold B200's fractions (its Megatron runs are 19 % faster than GB200's). nvfp4 on B300 and
+# GB300 has a peak 1.5 times B200's and the same measured 5,100 TFLOP/s.
 # Parts that differ from their generation.
 _SINGLE: dict[str, Mapping[str, float]] = {
     "GB200": {"bf16": 0.58, "fp8": 0.55, "mxfp8": 0.54, "nvfp4": 0.51},
