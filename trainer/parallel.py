@@ -56,12 +56,14 @@ def make_mesh(plan: PlanSettings, world_size: int, device_type: str) -> DeviceMe
     return init_device_mesh(device_type, (replicas, shards), mesh_dim_names=("replicate", "shard"))
 
 
-def parallelize(model: Model, plan: PlanSettings, mesh: DeviceMesh) -> FSDPModule:
+def parallelize(
+    model: Model, plan: PlanSettings, mesh: DeviceMesh, *, compiler: str = "inductor"
+) -> FSDPModule:
     """Checkpoint, compile and shard the model in place; parameters may be on meta."""
     apply_checkpointing(model, plan)
     if plan.compile:
         for block in model.blocks:
-            block.compile(fullgraph=True)
+            block.compile(fullgraph=True, backend=compiler)
     return shard(model, plan, mesh)
 
 

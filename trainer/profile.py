@@ -122,15 +122,22 @@ def _name(label: str) -> str:
     )
 
 
+def take_world_size(arguments: Sequence[str]) -> tuple[int, list[str]]:
+    """(world_size, the other words): `--world_size N` is no setting of a run. The default is 8."""
+    rest = list(arguments)
+    if "--world_size" not in rest:
+        return 8, rest
+    place = rest.index("--world_size")
+    found = rest[place + 1 : place + 2]
+    if not found or not found[0].isdigit() or int(found[0]) < 1:
+        raise ConfigError(["world_size must be a whole number above 0"])
+    return int(found[0]), rest[:place] + rest[place + 2 :]
+
+
 def main(arguments: Sequence[str]) -> int:
     """Command line; the exit status."""
-    rest = list(arguments)
-    world_size = 8
     try:
-        if "--world_size" in rest:
-            place = rest.index("--world_size")
-            world_size = int(rest[place + 1])
-            del rest[place : place + 2]
+        world_size, rest = take_world_size(arguments)
         result = profile_config(parse(rest), world_size)
     except ConfigError as error:
         sys.stderr.write("\n".join(error.problems) + "\n")

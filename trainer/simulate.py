@@ -21,13 +21,12 @@ from torch.distributed.fsdp import FSDPModule
 from torch.optim import Optimizer
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
+from trainer.build import build_model
 from trainer.config import Config
 from trainer.kernels import CUDA_SAVED_TENSORS
-from trainer.loss import LossSettings
 from trainer.model import Model, num_parameters
 from trainer.optimizer import clip_gradients, create_states, make_optimizer
 from trainer.parallel import local, make_mesh, parallelize, synchronise_gradients
-from trainer.precision import apply_precision
 from trainer.storage import Instant, StorageTracker
 
 _aten = torch.ops.aten
@@ -46,14 +45,14 @@ class Timeline:
 def simulate(config: Config, world_size: int) -> Timeline:
     """Run one step of the plan on shapes; no process group may exist."""
     config = replace(config, plan=replace(config.plan, compile=False))
-    with _fake_world(world_size):
+    with fake_world(world_size):
         mesh = make_mesh(config.plan, world_size, "cpu")
         return _run(config, mesh)
 
 
 def _run(config: Config, mesh: DeviceMesh) -> Timeline:
     with FakeTensorMode():
-        model = _build(config)
+        model = build_model(config, CUDA_SAVED_TENSORS)
         root = parallelize(model, config.plan, mesh)
         model.to_empty(device="cpu")
         model.make_tables(torch.device("cpu"))
@@ -78,29 +77,13 @@ def edge_of(config: Config) -> int:
 
 
 @contextmanager
-def _fake_world(world_size: int) -> Iterator[None]:
+def fake_world(world_size: int) -> Iterator[None]:
+    """This process as the first of `world_size`, with collectives that do nothing."""
     dist.init_process_group("fake", rank=0, world_size=world_size, store=FakeStore())
     try:
         yield
     finally:
         dist.destroy_process_group()
-
-
-def _build(config: Config) -> Model:
-    loss = LossSettings(
-        chunks=config.plan.loss_chunks,
-        z_loss=config.run.z_loss,
-        softcap=config.model.logit_softcap,
-    )
-    with torch.device("meta"):
-        model = Model(
-            config.model,
-            loss=loss,
-            kernels=CUDA_SAVED_TENSORS,
-            num_positions=config.plan.seq_len,
-        )
-    apply_precision(model.blocks, config.plan)
-    return model
 
 
 def _optimizer(model: Model, config: Config) -> Optimizer:

@@ -107,7 +107,7 @@ SHAPES: Mapping[str, Mapping[str, str]] = {
         "tied_embeddings": "false",
     },
 }
-_PLAN: Mapping[str, str] = {
+PLAN: Mapping[str, str] = {
     "precision": "bf16",
     "activation_checkpointing": "selective",
     "checkpoint_every": "0",
@@ -127,7 +127,7 @@ _WAYS = ("none", "selective", "full")
 
 
 def cells() -> Iterator[dict[str, str]]:
-    """Changes to _PLAN: a product of the settings that matter most, then the others one by one."""
+    """Changes to PLAN: a product of the settings that matter most, then the others one by one."""
     for way in _WAYS:
         for micro_batch, seq_len in _SIZES:
             for chunks in ("1", "8"):
@@ -163,7 +163,7 @@ def run(path: Path) -> int:
         if not done:
             writer.writeheader()
         for name, change in todo:
-            settings = {**SHAPES[name], **_PLAN, **change}
+            settings = {**SHAPES[name], **PLAN, **change}
             row = _row(name, settings, done)
             if row is not None:
                 writer.writerow(row)

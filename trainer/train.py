@@ -13,17 +13,17 @@ import torch.distributed as dist
 from torch.distributed.fsdp import FSDPModule
 from torch.optim import Optimizer
 
+from trainer.build import build_model
 from trainer.checkpoint import Checkpoints, Progress
 from trainer.config import Config
 from trainer.data import Batch, Dealer, Samples, ShardSamples, SyntheticSamples
 from trainer.errors import ConfigError, DataError, NonFiniteLoss
 from trainer.initial import initialise
-from trainer.loss import LossSettings
 from trainer.metrics import Reporter, Step
 from trainer.model import Model, num_parameters
 from trainer.optimizer import clip_gradients, learning_rate, make_optimizer, set_learning_rate
 from trainer.parallel import degrees, make_mesh, parallelize, synchronise_gradients
-from trainer.precision import apply_precision, check_precision
+from trainer.precision import check_precision
 from trainer.stop import StopRequest, Watchdog
 from trainer.text import text_shards, token_shards, tokenise
 from trainer.weights import export_weights, load_weights
@@ -76,7 +76,7 @@ def _prepare(config: Config, world: World) -> Run:
     torch.manual_seed(config.run.seed)
     samples = _samples(config, world)
     mesh = make_mesh(config.plan, world.size, world.device.type)
-    model = _model(config)
+    model = build_model(config)
     count = num_parameters(model)
     root = parallelize(model, config.plan, mesh)
     model.to_empty(device=world.device)
@@ -121,18 +121,6 @@ def _prepare(config: Config, world: World) -> Run:
         progress=progress,
         saved_at_s=time.monotonic(),
     )
-
-
-def _model(config: Config) -> Model:
-    loss = LossSettings(
-        chunks=config.plan.loss_chunks,
-        z_loss=config.run.z_loss,
-        softcap=config.model.logit_softcap,
-    )
-    with torch.device("meta"):
-        model = Model(config.model, loss=loss, num_positions=config.plan.seq_len)
-    apply_precision(model.blocks, config.plan)
-    return model
 
 
 def steps_of(config: Config, tokens_per_step: int) -> int:

@@ -8,7 +8,7 @@ from trainer.profile import main, profile_config, profile_plan
 
 SHAPE = {
     "hidden_size": "256",
-    "num_layers": "4",
+    "num_layers": "2",
     "num_heads": "4",
     "num_kv_heads": "2",
     "head_dim": "64",
@@ -40,7 +40,7 @@ PLAN = {
     "optimizer": "adamw",
     "compile": "false",
 }
-PARAMETERS = 2 * 4096 * 256 + 256 + 4 * (256 * (4 + 2 * 2 + 4) * 64 + 3 * 256 * 512 + 2 * 256)
+PARAMETERS = 2 * 4096 * 256 + 256 + 2 * (256 * (4 + 2 * 2 + 4) * 64 + 3 * 256 * 512 + 2 * 256)
 
 
 def settings(**changes: str) -> dict[str, str]:
@@ -52,8 +52,6 @@ def peak(**changes: str) -> int:
 
 
 CHANGES: list[dict[str, str]] = [
-    {},
-    {"activation_checkpointing": "full"},
     {"activation_checkpointing": "selective", "loss_chunks": "8"},
     {"accumulation_steps": "4", "gradient_sync": "last"},
 ]
@@ -61,10 +59,10 @@ CHANGES: list[dict[str, str]] = [
 
 @pytest.mark.parametrize("changes", CHANGES, ids=str)
 def test_a_deep_model_is_told_from_shallow_ones(changes: dict[str, str]) -> None:
-    config = config_of(settings(**changes, num_layers="19"))
+    config = config_of(settings(**changes, num_layers="16"))
     short = profile_config(config, 8)
     whole = profile_config(config, 8, whole=True)
-    assert short["num_blocks_run"] < whole["num_blocks_run"] == 19
+    assert short["num_blocks_run"] < whole["num_blocks_run"] == 16
     for key in ("peak_bytes", "instant", "categories", "num_parameters"):
         assert short[key] == whole[key], key
     for name, instant in short["instants"].items():
@@ -84,7 +82,7 @@ def test_the_states_are_what_arithmetic_says() -> None:
     assert result["num_parameters"] == PARAMETERS
     categories = result["instants"]["optimizer"]["categories"]
     # fp32 weights, fp32 gradients, two fp32 averages and a step count per tensor, over 8 shards.
-    tensors = 3 + 4 * 9
+    tensors = 3 + 2 * 9
     assert categories["parameters"] == pytest.approx(4 * PARAMETERS / 8, rel=1e-6)
     assert categories["gradients"] == pytest.approx(4 * PARAMETERS / 8, rel=1e-6)
     assert categories["optimizer"] == pytest.approx(8 * PARAMETERS / 8 + 4 * tensors, rel=1e-6)
@@ -135,7 +133,7 @@ def test_the_parts_sum_to_the_peak() -> None:
 
 
 def test_no_process_group_is_left_behind() -> None:
-    peak()
+    peak(num_layers="1")
     assert not torch.distributed.is_initialized()
 
 

@@ -1,0 +1,103 @@
+"""Every plan that the advisor can emit arrives in the trainer's settings unchanged."""
+
+from collections.abc import Iterator
+from dataclasses import fields
+from itertools import product
+from typing import Any
+
+import pytest
+
+from advisor.grid import CHECKPOINTINGS, LOSS_CHUNKS, MICRO_BATCHES, SYNCS
+from advisor.hyperparameters import hyperparameters
+from advisor.model import ModelShape
+from advisor.plan import OPTIMIZERS, PRECISIONS, Plan
+from trainer.config import config_of
+from trainer.errors import ConfigError
+
+SHAPE = ModelShape(
+    name="a model",
+    family="llama",
+    hidden_size=4096,
+    num_layers=32,
+    num_heads=32,
+    num_kv_heads=8,
+    head_dim=128,
+    ffn_size=14336,
+    vocab_size=128256,
+    max_position=8192,
+    rope_theta=500000.0,
+)
+ELSEWHERE = ("instance_type", "num_instances", "gpus_per_instance")
+
+
+def plans() -> Iterator[Plan]:
+    """Every choice of the search's grid, each pair of neighbours in the product once."""
+    for (way, every), precision, optimizer in product(CHECKPOINTINGS, PRECISIONS, OPTIMIZERS):
+        for sync, chunks, reshard in product(SYNCS, LOSS_CHUNKS, (True, False)):
+            for index, micro_batch in enumerate(MICRO_BATCHES):
+                yield Plan(
+                    instance_type="p5.48xlarge",
+                    num_instances=2,
+                    gpus_per_instance=8,
+                    precision=precision,
+                    activation_checkpointing=way,
+                    checkpoint_every=every,
+                    micro_batch=micro_batch,
+                    seq_len=4096,
+                    accumulation_steps=1 + index,
+                    gradient_sync=sync,
+                    shard_degree=(16, 8, 1)[index % 3],
+                    replica_degree=(1, 2, 16)[index % 3],
+                    reshard_after_forward=reshard,
+                    loss_chunks=chunks,
+                    optimizer=optimizer,
+                    compile=bool(index % 2),
+                )
+
+
+def test_every_plan_of_the_grid_arrives_unchanged() -> None:
+    for plan in plans():
+        arrived = config_of(hyperparameters(SHAPE, plan, num_tokens=10**12)).plan
+        for item in fields(plan):
+            if item.name not in ELSEWHERE:
+                assert getattr(arrived, item.name) == getattr(plan, item.name), item.name
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"tied_embeddings": True, "qkv_bias": True, "rope_theta": None},
+        {"positions": "learned", "norm": "layernorm", "gated_mlp": False, "activation": "gelu_new"},
+        {"qk_norm": True, "sliding_window": 4096, "norm": "nonparametric"},
+        {"mlp_bias": True, "attn_out_bias": True, "norm": "layernorm_no_bias"},
+    ],
+    ids=str,
+)
+def test_every_dimension_arrives_unchanged(changes: dict[str, Any]) -> None:
+    kept = {item.name: getattr(SHAPE, item.name) for item in fields(SHAPE)}
+    shape = ModelShape(**{**kept, **changes})
+    config = config_of(hyperparameters(shape, next(plans()), num_tokens=10**12))
+    assert config.run.num_tokens == 10**12
+    for item in fields(shape):
+        if item.name not in ("name", "family"):
+            assert getattr(config.model, item.name) == getattr(shape, item.name), item.name
+
+
+def test_a_key_more_or_less_is_refused() -> None:
+    strings = hyperparameters(SHAPE, next(plans()), num_tokens=1000)
+    with pytest.raises(ConfigError, match="unknown setting 'colour'"):
+        config_of({**strings, "colour": "red"})
+    optional = ("rope_theta", "sliding_window", "num_tokens")
+    for name in strings:
+        if name not in optional:
+            rest = {key: value for key, value in strings.items() if key != name}
+            with pytest.raises(ConfigError, match=f"missing setting '{name}'"):
+                config_of(rest)
+
+
+def test_what_the_trainer_cannot_be_is_named() -> None:
+    kept = {item.name: getattr(SHAPE, item.name) for item in fields(SHAPE)}
+    shape = ModelShape(**{**kept, "positions": "alibi"})
+    with pytest.raises(ConfigError, match="positions: 'alibi' is none of rope, learned"):
+        config_of(hyperparameters(shape, next(plans()), num_tokens=1000))
