@@ -71,9 +71,9 @@ def test_a_deep_model_is_told_from_shallow_ones(changes: dict[str, str]) -> None
 
 def test_each_kth_block_is_told_from_shallow_ones_too() -> None:
     changes = {"activation_checkpointing": "selective", "checkpoint_every": "2"}
-    config = config_of(settings(**changes, num_layers="25"))
+    config = config_of(settings(**changes, num_layers="21"))
     short, whole = profile_config(config, 8), profile_config(config, 8, whole=True)
-    assert short["num_blocks_run"] < 25
+    assert short["num_blocks_run"] < 21
     assert short["peak_bytes"] == whole["peak_bytes"]
 
 
