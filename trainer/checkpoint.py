@@ -18,6 +18,7 @@ from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save
+from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
 from trainer.config import Config
@@ -66,7 +67,7 @@ class Checkpoints:
         state, states = get_state_dict(model, optimizer)
         try:
             future = async_save(
-                {"model": state, "optimizer": states},
+                {"model": _plain(state), "optimizer": _plain(states)},
                 checkpoint_id=str(partial),
                 process_group=self._group,
             )
@@ -92,7 +93,7 @@ class Checkpoints:
         failure: BaseException | None = future.exception()
         if any_rank(failure is not None):
             raise CheckpointError(
-                f"{target.name} could not be written ({failure or 'another rank failed'}); "
+                f"{target.name} could not be written ({_cause(failure)}); "
                 "earlier checkpoints are intact"
             ) from failure
         if self._is_first:
@@ -124,7 +125,9 @@ class Checkpoints:
             raise CheckpointError(f"{path.name} is of another model: {'; '.join(different)}")
         state, states = get_state_dict(model, optimizer)
         try:
-            load({"model": state, "optimizer": states}, checkpoint_id=str(path))
+            # Plain tensors share their memory with those of the model, so these are filled too.
+            plain = {"model": _plain(state), "optimizer": _plain(states)}
+            load(plain, checkpoint_id=str(path))
         except (OSError, RuntimeError, CheckpointException) as error:
             raise CheckpointError(f"{path.name} cannot be read: {error}") from error
         set_state_dict(model, optimizer, model_state_dict=state, optim_state_dict=states)
@@ -149,6 +152,32 @@ def _shape_of(config: Config) -> dict[str, str]:
     strings = config.as_strings()
     names = [*(asdict(config.model)), *_SHAPE_OF_PLAN]
     return {name: strings[name] for name in names}
+
+
+def _plain(value: Any) -> Any:
+    """A state without torchao's wrapper around weights that are gathered in fp8.
+
+    Its inner tensor is the fp32 weight itself; saved so, it can be resumed in any precision.
+    """
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, DTensor) and type(value.to_local()).__name__.startswith("WeightWith"):
+        inner: Any = value.to_local()
+        return DTensor.from_local(
+            inner._tensor,
+            value.device_mesh,
+            value.placements,
+            run_check=False,
+            shape=value.shape,
+            stride=value.stride(),
+        )
+    return value
+
+
+def _cause(failure: BaseException | None) -> str:
+    """Its last line: torch puts the whole trace of every rank in the message."""
+    lines = str(failure).strip().splitlines() if failure is not None else []
+    return lines[-1].strip() if lines else "another rank failed"
 
 
 def _as_future(begun: Any) -> Future[Any]:

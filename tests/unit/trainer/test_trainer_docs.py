@@ -28,7 +28,7 @@ def test_every_setting_is_in_the_docs(group: type) -> None:
 
 def test_every_exit_status_is_in_the_docs() -> None:
     text = DOCS.read_text(encoding="utf-8")
-    ends = text.partition("**Ends.**")[2].partition("\n\n")[0]
+    ends = " ".join(text.partition("**Ends.**")[2].partition("\n\n")[0].split())
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
     statuses = {k.exit_status for k in kinds if issubclass(k, TrainerError) and k != TrainerError}
     assert statuses == {2, 3, 4, 5, 6, 7}
