@@ -84,8 +84,6 @@ def main(arguments: Sequence[str]) -> None:
     nodes = nodes_from(resources) if resources else Nodes()
     if nodes.interface:
         os.environ.setdefault("NCCL_SOCKET_IFNAME", nodes.interface)
-    # Segments that grow lose less to fragmentation.
-    os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
     settings = settings_from(_read(CONFIG_DIR / "hyperparameters.json"), arguments)
     processes = torch.cuda.device_count() if torch.cuda.is_available() else 1
     line = command(nodes, processes, settings)

@@ -32,6 +32,7 @@ from trainer.parallel import local, make_mesh, parallelize, synchronise_gradient
 from trainer.precision import check_precision
 from trainer.profile import take_world_size
 from trainer.simulate import fake_world
+from trainer.world import use_growing_segments
 
 
 def measure(config: Config, world_size: int, device: torch.device, *, steps: int) -> dict[str, Any]:
@@ -131,6 +132,8 @@ def main(arguments: Sequence[str]) -> int:
     try:
         world_size, rest = take_world_size(arguments)
         config = parse(rest)
+        if device.type == "cuda":
+            use_growing_segments()
         row = measure(config, world_size, device, steps=config.run.probe or 5)
     except ConfigError as error:
         sys.stderr.write("\n".join(error.problems) + "\n")

@@ -38,6 +38,7 @@ def joined() -> Iterator[World]:
     if torch.cuda.is_available():
         device = torch.device("cuda", local_rank)
         torch.cuda.set_device(device)
+        use_growing_segments()
     backend = "gloo" if device.type == "cpu" else "cpu:gloo,cuda:nccl"
     if "MASTER_ADDR" in variables:
         dist.init_process_group(backend, timeout=TIMEOUT)
@@ -48,6 +49,15 @@ def joined() -> Iterator[World]:
         yield World(rank=rank, local_rank=local_rank, size=size, device=device)
     finally:
         dist.destroy_process_group()
+
+
+def use_growing_segments() -> None:
+    """Let the CUDA allocator grow its segments, which lose little to fragmentation.
+
+    Before the first allocation; a setting in the environment goes first.
+    """
+    if "PYTORCH_ALLOC_CONF" not in os.environ and "PYTORCH_CUDA_ALLOC_CONF" not in os.environ:
+        torch.cuda.memory._set_allocator_settings("expandable_segments:True")
 
 
 def any_rank(flag: bool) -> bool:
