@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from trainer.config import help_text, parse
 from trainer.errors import ConfigError, TrainerError
 from trainer.train import train
-from trainer.world import joined
+from trainer.world import joined, naming_lost_ranks
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -16,7 +16,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     try:
         config = parse(arguments)
-        with joined() as world:
+        with joined() as world, naming_lost_ranks():
             train(config, world)
     except ConfigError as error:
         sys.stderr.write("".join(f"{problem}\n" for problem in error.problems))

@@ -6,7 +6,8 @@ TrainerError
 ├── DataError         data that is missing, unreadable or does not fit the model
 ├── CheckpointError   a checkpoint that is missing, incomplete or of another model
 ├── NonFiniteLoss     the loss is not a finite number
-└── Hang              a step did not come within the stated time
+├── Hang              a step did not come within the stated time
+└── LostRank          another process of the run is gone
 """
 
 from collections.abc import Sequence
@@ -56,3 +57,9 @@ class Hang(TrainerError):
     """A step did not come within the stated time."""
 
     exit_status = 7
+
+
+class LostRank(TrainerError):
+    """Another process of the run is gone; the newest complete checkpoint is intact."""
+
+    exit_status = 8

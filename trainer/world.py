@@ -10,6 +10,8 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import HashStore
 
+from trainer.errors import LostRank
+
 # How long a rank waits for the others before the run is given up.
 TIMEOUT = timedelta(minutes=30)
 
@@ -49,6 +51,19 @@ def joined() -> Iterator[World]:
         yield World(rank=rank, local_rank=local_rank, size=size, device=device)
     finally:
         dist.destroy_process_group()
+
+
+@contextmanager
+def naming_lost_ranks() -> Iterator[None]:
+    """What a collective raises when another process is gone, as LostRank."""
+    try:
+        yield
+    except RuntimeError as error:
+        text = str(error)
+        if isinstance(error, dist.DistError) or "gloo" in text or "NCCL" in text:
+            first = text.strip().splitlines()[0] if text.strip() else type(error).__name__
+            raise LostRank(f"another process of the run is gone: {first}") from error
+        raise
 
 
 def use_growing_segments() -> None:

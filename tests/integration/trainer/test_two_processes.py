@@ -187,9 +187,11 @@ def test_killed_and_resumed_is_as_if_never_killed(tmp_path: Path) -> None:
 
     processes = start(2, *checkpointed(tmp_path / "cut", *every))
     wait_for(tmp_path / "cut/checkpoints", pattern="step-00000010", processes=processes)
-    for process in processes:
-        process.kill()
-    outputs(processes)
+    # The other process notices, says so, and ends by itself.
+    processes[1].kill()
+    output = outputs(processes)
+    assert processes[0].returncode == 8, output
+    assert "LostRank: another process of the run is gone" in output
 
     # What a kill can leave behind is cleared away and never resumed from.
     (tmp_path / "cut/checkpoints/step-99999999.partial").mkdir()
