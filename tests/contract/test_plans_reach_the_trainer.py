@@ -71,6 +71,10 @@ def test_every_plan_of_the_grid_arrives_unchanged() -> None:
         {"positions": "learned", "norm": "layernorm", "gated_mlp": False, "activation": "gelu_new"},
         {"qk_norm": True, "sliding_window": 4096, "norm": "nonparametric"},
         {"mlp_bias": True, "attn_out_bias": True, "norm": "layernorm_no_bias"},
+        {"norm_layout": "sandwich", "qk_norm": True, "qk_norm_kind": "all", "norm_eps": 1e-6},
+        {"parallel_block": "separate", "rotary_fraction": 0.25, "head_bias": True},
+        {"embedding_scale": 32.0, "attention_scale": 0.1, "logit_softcap": 30.0},
+        {"attn_softcap": 50.0, "rope_scaling": '{"factor": 8.0, "rope_type": "llama3"}'},
     ],
     ids=str,
 )
@@ -81,7 +85,9 @@ def test_every_dimension_arrives_unchanged(changes: dict[str, Any]) -> None:
     assert config.run.num_tokens == 10**12
     for item in fields(shape):
         if item.name not in ("name", "family"):
-            assert getattr(config.model, item.name) == getattr(shape, item.name), item.name
+            # What the trainer has no setting for arrives by being plain.
+            arrived = getattr(config.model, item.name, item.default)
+            assert arrived == getattr(shape, item.name), item.name
 
 
 def test_a_key_more_or_less_is_refused() -> None:
@@ -101,3 +107,13 @@ def test_what_the_trainer_cannot_be_is_named() -> None:
     shape = ModelShape(**{**kept, "positions": "alibi"})
     with pytest.raises(ConfigError, match="positions: 'alibi' is none of rope, learned"):
         config_of(hyperparameters(shape, next(plans()), num_tokens=1000))
+
+
+@pytest.mark.parametrize(
+    "changes", [{"embedding_norm": True}, {"extra_positions": 2}, {"residual_scale": 0.22}], ids=str
+)
+def test_what_the_trainer_has_no_setting_for_is_named(changes: dict[str, Any]) -> None:
+    kept = {item.name: getattr(SHAPE, item.name) for item in fields(SHAPE)}
+    strings = hyperparameters(ModelShape(**{**kept, **changes}), next(plans()), num_tokens=1000)
+    with pytest.raises(ConfigError, match=f"unknown setting '{next(iter(changes))}'"):
+        config_of(strings)
