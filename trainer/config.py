@@ -38,7 +38,7 @@ _NOT_NEGATIVE = (
     *("checkpoint_every", "shard_degree", "num_tokens", "num_steps", "warmup_steps", "probe"),
     *("weight_decay", "grad_clip", "z_loss", "checkpoint_every_s", "checkpoint_every_steps"),
     *("skip_steps", "hang_after_s", "decay_fraction", "min_learning_rate_fraction", "seed"),
-    "peak_flops_per_s",
+    *("peak_flops_per_s", "extra_positions"),
 )
 
 

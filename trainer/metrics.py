@@ -39,7 +39,7 @@ def flops_per_token(config: Config, num_parameters: int) -> int:
     model = config.model
     looked_up = 0 if model.tied_embeddings else model.vocab_size * model.hidden_size
     if model.positions == "learned":
-        looked_up += model.max_position * model.hidden_size
+        looked_up += (model.max_position + model.extra_positions) * model.hidden_size
     attention = 6 * model.num_layers * model.num_heads * model.head_dim * config.plan.seq_len
     return OPERATIONS_PER_WEIGHT * (num_parameters - looked_up) + attention
 

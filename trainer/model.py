@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from trainer.errors import Unsupported
 from trainer.kernels import PORTABLE, Kernels
 from trainer.loss import LossSettings, linear_cross_entropy
-from trainer.rope import rotate, tables
+from trainer.rope import rotate, scaling_of, tables
 from trainer.settings import ModelSettings
 
 INIT_STD = 0.02
@@ -42,10 +42,12 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
 class Norm(nn.Module):
     """RMS or layer norm over the last `size` elements."""
 
-    def __init__(self, size: int, model: ModelSettings, kernels: Kernels) -> None:
+    def __init__(
+        self, size: int, model: ModelSettings, kernels: Kernels, *, bias: bool = True
+    ) -> None:
         super().__init__()
         self.size, self.eps, self.kind, self.kernels = size, model.norm_eps, model.norm, kernels
-        has_weight, has_bias = model.norm != "nonparametric", model.norm == "layernorm"
+        has_weight, has_bias = model.norm != "nonparametric", bias and model.norm == "layernorm"
         self.weight = nn.Parameter(torch.empty(size)) if has_weight else None
         self.bias = nn.Parameter(torch.empty(size)) if has_bias else None
 
@@ -69,8 +71,8 @@ class Attention(nn.Module):
         per_head = model.qk_norm_kind == "head"
         self.q_norm = self.k_norm = None
         if model.qk_norm:
-            self.q_norm = Norm(model.head_dim if per_head else q_size, model, kernels)
-            self.k_norm = Norm(model.head_dim if per_head else kv_size, model, kernels)
+            self.q_norm = Norm(model.head_dim if per_head else q_size, model, kernels, bias=False)
+            self.k_norm = Norm(model.head_dim if per_head else kv_size, model, kernels, bias=False)
         self.scale = model.attention_scale or model.head_dim**-0.5
 
     def forward(
@@ -122,6 +124,7 @@ class Block(nn.Module):
     def __init__(self, model: ModelSettings, kernels: Kernels) -> None:
         super().__init__()
         self.parallel = model.parallel_block
+        self.residual_scale = model.residual_scale
         before, after = model.norm_layout != "post", model.norm_layout != "pre"
         self.attn = Attention(model, kernels)
         self.mlp = Mlp(model)
@@ -137,12 +140,18 @@ class Block(nn.Module):
     ) -> Tensor:
         normed_BTD = _apply(self.attn_norm, x_BTD)
         attended_BTD = _apply(self.post_attn_norm, self.attn(normed_BTD, cos_TA, sin_TA, mask))
+        attended_BTD = self._scaled(attended_BTD)
         if self.parallel == "shared":
-            return x_BTD + attended_BTD + _apply(self.mlp, normed_BTD)
+            return x_BTD + attended_BTD + self._scaled(_apply(self.mlp, normed_BTD))
         if self.parallel == "separate":
-            return x_BTD + attended_BTD + _apply(self.mlp, _apply(self.mlp_norm, x_BTD))
+            beside_BTD = _apply(self.mlp, _apply(self.mlp_norm, x_BTD))
+            return x_BTD + attended_BTD + self._scaled(beside_BTD)
         x_BTD = x_BTD + attended_BTD
-        return x_BTD + _apply(self.post_mlp_norm, self.mlp(_apply(self.mlp_norm, x_BTD)))
+        added_BTD = _apply(self.post_mlp_norm, self.mlp(_apply(self.mlp_norm, x_BTD)))
+        return x_BTD + self._scaled(added_BTD)
+
+    def _scaled(self, x_BTD: Tensor) -> Tensor:
+        return x_BTD if self.residual_scale == 1.0 else x_BTD * self.residual_scale
 
 
 class Head(nn.Module):
@@ -151,12 +160,16 @@ class Head(nn.Module):
     def __init__(self, model: ModelSettings, kernels: Kernels) -> None:
         super().__init__()
         self.norm = Norm(model.hidden_size, model, kernels)
+        # On the hidden states, where it costs less than on the logits and is the same.
+        self.scale = model.logit_scale
         self.weight = nn.Parameter(torch.empty(model.vocab_size, model.hidden_size))
         self.bias = nn.Parameter(torch.empty(model.vocab_size)) if model.head_bias else None
 
     def forward(self, x_BTD: Tensor, targets_BT: Tensor | None, loss: LossSettings) -> Tensor:
         """Summed loss, or the logits (B, T, V) where there are no targets."""
         hidden_BTD = self.norm(x_BTD)
+        if self.scale != 1.0:
+            hidden_BTD = hidden_BTD * self.scale
         if targets_BT is None:
             logits_BTV = fn.linear(hidden_BTD, self.weight, self.bias)
             cap = loss.softcap
@@ -185,11 +198,15 @@ class Model(nn.Module):
         super().__init__()
         if model.attn_softcap:
             raise Unsupported("attn_softcap: flash attention has no soft cap on its scores")
+        if model.logit_scale != 1.0 and model.head_bias:
+            raise Unsupported("logit_scale together with head_bias")
+        scaling_of(model)
         self.settings = model
         self.loss_settings = loss or LossSettings(softcap=model.logit_softcap)
         self.embed = nn.Embedding(model.vocab_size, model.hidden_size)
         learned = model.positions == "learned"
-        self.pos = nn.Embedding(model.max_position, model.hidden_size) if learned else None
+        rows = model.max_position + model.extra_positions
+        self.pos = nn.Embedding(rows, model.hidden_size) if learned else None
         self.blocks = nn.ModuleList(Block(model, kernels) for _ in range(model.num_layers))
         self.head = Head(model, kernels)
         if model.tied_embeddings:
@@ -214,7 +231,8 @@ class Model(nn.Module):
         x_BTD = self.embed(tokens_BT)
         length = tokens_BT.shape[1]
         if self.pos is not None:
-            x_BTD = x_BTD + self.pos(torch.arange(length, device=tokens_BT.device))
+            places_T = torch.arange(length, device=tokens_BT.device)
+            x_BTD = x_BTD + self.pos(places_T + self.settings.extra_positions)
         if self.settings.embedding_scale != 1.0:
             # In the type of the activations, as the published models do.
             x_BTD = x_BTD * torch.tensor(self.settings.embedding_scale, dtype=x_BTD.dtype)

@@ -234,6 +234,7 @@ def _gpt_neox() -> list[Rule]:
 
 _FAMILIES: Mapping[str, Callable[[], list[Rule]]] = {
     "llama": _llama,
+    "granite": _llama,
     "mistral": _llama,
     "qwen2": _llama,
     "qwen3": _llama,

@@ -18,6 +18,15 @@ from trainer.settings import ModelSettings
 # Of the paper (section 3.4.3), where a model names no other.
 DEFAULT_THETA = 10000.0
 
+_NEEDED: Mapping[str, tuple[str, ...]] = {
+    "linear": ("factor",),
+    "llama3": (
+        *("factor", "low_freq_factor", "high_freq_factor"),
+        "original_max_position_embeddings",
+    ),
+    "yarn": ("factor",),
+}
+
 
 def rotary_size(model: ModelSettings) -> int:
     """Elements of a head that are rotated."""
@@ -30,8 +39,11 @@ def scaling_of(model: ModelSettings) -> dict[str, Any]:
     kind = scaling.get("rope_type", scaling.get("type", "default"))
     if kind == "default":
         return {}
-    if kind not in ("linear", "llama3", "yarn"):
-        raise Unsupported(f"rope_scaling {kind!r} is not one of linear, llama3, yarn")
+    if kind not in _NEEDED:
+        raise Unsupported(f"rope_scaling {kind!r} is not one of {', '.join(_NEEDED)}")
+    missing = [name for name in _NEEDED[kind] if name not in scaling]
+    if missing:
+        raise Unsupported(f"rope_scaling {kind} without {', '.join(missing)}")
     return {**scaling, "kind": kind}
 
 

@@ -61,6 +61,13 @@ class ModelSettings:
     attention_scale: float | None = setting(
         "factor on attention's scores; empty for head_dim ** -0.5", default=None, optional=True
     )
+    residual_scale: float = setting(
+        "factor on what each part adds to the stream", default=1.0, optional=True
+    )
+    logit_scale: float = setting("factor on the logits", default=1.0, optional=True)
+    extra_positions: int = setting(
+        "rows before the first of the learned positions", default=0, optional=True
+    )
     logit_softcap: float | None = setting("soft cap on the logits", default=None, optional=True)
     attn_softcap: float | None = setting("soft cap on the scores", default=None, optional=True)
     head_bias: bool = setting("bias on the output head", default=False, optional=True)

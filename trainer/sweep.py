@@ -200,8 +200,10 @@ def _row(name: str, settings: Mapping[str, str], done: set[tuple[str, ...]]) -> 
 
 
 def _key(row: Mapping[str, str]) -> tuple[str, ...]:
+    """Settings that a file does not have yet were at their defaults."""
+    defaults = config_of({}).as_strings()
     names = [item.name for group in (ModelSettings, PlanSettings) for item in fields(group)]
-    return (row["model"], *(row[name] for name in names))
+    return (row["model"], *(row.get(name, defaults[name]) for name in names))
 
 
 def _rows_in(path: Path) -> set[tuple[str, ...]]:

@@ -74,6 +74,8 @@ def test_every_plan_of_the_grid_arrives_unchanged() -> None:
         {"norm_layout": "sandwich", "qk_norm": True, "qk_norm_kind": "all", "norm_eps": 1e-6},
         {"parallel_block": "separate", "rotary_fraction": 0.25, "head_bias": True},
         {"embedding_scale": 32.0, "attention_scale": 0.1, "logit_softcap": 30.0},
+        {"residual_scale": 0.22, "logit_scale": 0.125},
+        {"positions": "learned", "extra_positions": 2},
         {"attn_softcap": 50.0, "rope_scaling": '{"factor": 8.0, "rope_type": "llama3"}'},
     ],
     ids=str,
@@ -110,7 +112,7 @@ def test_what_the_trainer_cannot_be_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"embedding_norm": True}, {"extra_positions": 2}, {"residual_scale": 0.22}], ids=str
+    "changes", [{"embedding_norm": True}, {"final_norm": False}, {"embedding_size": 512}], ids=str
 )
 def test_what_the_trainer_has_no_setting_for_is_named(changes: dict[str, Any]) -> None:
     kept = {item.name: getattr(SHAPE, item.name) for item in fields(SHAPE)}

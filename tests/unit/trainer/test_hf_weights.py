@@ -56,6 +56,21 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {"rope_scaling": json.dumps(YARN)},
         {"rope_parameters": {**YARN, "rope_theta": 10000.0}},
     ),
+    "granite": (
+        "granite",
+        {
+            "residual_scale": 0.5,
+            "logit_scale": 0.25,
+            "embedding_scale": 3.0,
+            "attention_scale": 0.2,
+        },
+        {
+            "residual_multiplier": 0.5,
+            "logits_scaling": 4.0,
+            "embedding_multiplier": 3.0,
+            "attention_multiplier": 0.2,
+        },
+    ),
     "mistral": ("mistral", {}, {"sliding_window": None}),
     "qwen2": ("qwen2", {"qkv_bias": True}, {}),
     "qwen3": ("qwen3", {"qk_norm": True}, {}),

@@ -48,6 +48,17 @@ PUBLISHED = {
         ),
         1414647808,
     ),
+    "opt-1.3b": (
+        shape(
+            "2048 24 32 32 64 8192",
+            50272,
+            positions="learned",
+            max_position=2048,
+            extra_positions=2,
+            **PLAIN,
+        ),
+        1315758080,
+    ),
     "olmo-2-1b": (
         shape(
             "2048 16 16 16 128 8192",
@@ -158,6 +169,8 @@ def test_the_gpus_norm_is_the_portable_one() -> None:
 def test_unknown_parts_are_refused_by_name() -> None:
     with pytest.raises(Unsupported, match="attn_softcap"):
         tiny(attn_softcap=50.0)
+    with pytest.raises(Unsupported, match="yarn without factor"):
+        tiny(rope_scaling='{"rope_type": "yarn"}')
     scaled = shape("32 2 4 2 8 48", 64, rope_scaling='{"rope_type": "dynamic", "factor": 2}')
     with pytest.raises(Unsupported, match="'dynamic' is not one of"):
         frequencies(scaled)
