@@ -23,10 +23,19 @@ class InvalidField(AdvisorError):
 
 
 class UnknownName(AdvisorError):
-    """A name is not in the catalogue."""
+    """A name is not in the catalogue. `known`: every name, where they are few enough to say."""
 
-    def __init__(self, field: str, name: str, *, kind: str, matches: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        field: str,
+        name: str,
+        *,
+        kind: str,
+        matches: Sequence[str] = (),
+        known: Sequence[str] = (),
+    ) -> None:
         hint = f"; did you mean {', '.join(matches)}?" if matches else ""
+        hint += f"; supported: {', '.join(known)}" if known else ""
         super().__init__(field, f"unknown {kind} {name[:80]!r}{hint}")
         self.matches = tuple(matches)
 

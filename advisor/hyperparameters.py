@@ -13,7 +13,7 @@ _UNUSUAL = (
     *("num_windowed_layers", "norm_layout", "parallel_block", "qk_norm_kind", "final_norm"),
     *("embedding_norm", "head_bias", "extra_positions", "embedding_size", "activation_parameters"),
     *("rotary_fraction", "rope_scaling", "norm_eps", "embedding_scale", "attention_scale"),
-    *("residual_scale", "logit_scale", "logit_softcap", "attn_softcap"),
+    *("residual_scale", "logit_scale", "logit_softcap", "attn_softcap", "num_unrotated_layers"),
 )
 
 

@@ -49,6 +49,7 @@ class ModelShape:
     qk_norm_kind: one weight of head_dim for all heads ("head"), one norm over all heads together
         ("all"), or a weight of its own for each head ("each_head"). These norms have no bias.
     sliding_window: tokens that attention looks back, in `num_windowed_layers` layers (None: all).
+    rotary_fraction: share of a head that is rotated, in all but `num_unrotated_layers` layers.
     extra_positions: rows of a learned position table beside max_position (OPT has 2).
     embedding_size: width of the embedding where it is not hidden_size, projected in and out (OPT).
     activation_parameters: trainable scalars in the activation of one block (xIELU has 2).
@@ -90,6 +91,7 @@ class ModelShape:
     embedding_size: int | None = None
     activation_parameters: int = 0
     rotary_fraction: float = 1.0
+    num_unrotated_layers: int = 0
     rope_scaling: str = ""
     norm_eps: float = 1e-5
     embedding_scale: float = 1.0
