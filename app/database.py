@@ -1,0 +1,192 @@
+"""Database: engine, sessions, and the preparation (migrations, shipped results) of a database."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, event, text
+from sqlalchemy.engine import URL, Connection, make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.orm import Session, sessionmaker
+
+from app.errors import DATABASE_DOWN, ServiceUnavailable
+from app.settings import SettingsError, resources
+
+BUSY_TIMEOUT_MS = 10_000
+CONNECT_TIMEOUT_S = 5
+POOL_TIMEOUT_S = 10
+# Any constant: all that migrate the same PostgreSQL database wait for one lock.
+MIGRATION_LOCK = 7_204_551_303
+_logger = logging.getLogger(__name__)
+
+
+class Database:
+    """One database: sessions to read and write, prepared before its first use.
+
+    prepare: what fills a freshly migrated database; called in the migration's own transaction.
+    """
+
+    def __init__(self, url: str, prepare: Callable[[Session], None]) -> None:
+        self.url = database_url(url)
+        self.engine = _engine(self.url)
+        self._prepare = prepare
+        self._reading = sessionmaker(self.engine, expire_on_commit=False)
+        immediate = self.engine.execution_options(shardwise_immediate=True)
+        self._writing = sessionmaker(immediate, expire_on_commit=False)
+        self._lock = threading.Lock()
+        self._is_prepared = False
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether this process has seen the database migrated and loaded."""
+        return self._is_prepared
+
+    def forget_preparation(self) -> None:
+        """Look again before the next use: the database failed, and may come back empty."""
+        self._is_prepared = False
+
+    def ensure_prepared(self) -> None:
+        """Migrate and fill the database unless that is done. Raises ServiceUnavailable."""
+        if self._is_prepared:
+            return
+        with self._lock:
+            if self._is_prepared:
+                return
+            try:
+                self._migrate()
+            except (SQLAlchemyError, OSError) as error:
+                _logger.error("database is not ready", extra={"reason": str(error)[:500]})
+                raise ServiceUnavailable(DATABASE_DOWN) from error
+            self._is_prepared = True
+
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
+        """A session that only reads."""
+        self.ensure_prepared()
+        with self._reading() as session:
+            yield session
+
+    @contextmanager
+    def writing(self) -> Iterator[Session]:
+        """A session in one transaction: committed at the end, rolled back on any error."""
+        self.ensure_prepared()
+        with self._writing.begin() as session:
+            yield session
+
+    def ping(self) -> None:
+        """Raise ServiceUnavailable or a database error unless a statement runs."""
+        with self.reading() as session:
+            session.execute(text("SELECT value FROM versions LIMIT 1"))
+
+    def dispose(self) -> None:
+        """Close every connection."""
+        self.engine.dispose()
+
+    def _migrate(self) -> None:
+        folder = sqlite_folder(self.url)
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+        immediate = self.engine.execution_options(shardwise_immediate=True)
+        with immediate.begin() as connection:
+            if self.engine.dialect.name == "postgresql":
+                connection.execute(
+                    text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK}
+                )
+            upgrade(connection)
+            # The session's commit leaves the transaction open: all of it holds, or nothing.
+            with Session(connection, join_transaction_mode="rollback_only") as session:
+                self._prepare(session)
+                session.commit()
+
+
+def database_url(text_url: str) -> URL:
+    """The URL with the driver that is installed. Raises SettingsError for what is no such URL."""
+    try:
+        url = make_url(text_url)
+    except (ArgumentError, ValueError) as error:
+        raise SettingsError("SHARDWISE_DATABASE_URL is not a database URL") from error
+    if url.drivername in ("postgres", "postgresql"):
+        return url.set(drivername="postgresql+psycopg")
+    if url.drivername not in ("sqlite", "postgresql+psycopg"):
+        raise SettingsError(
+            f"SHARDWISE_DATABASE_URL must begin with sqlite:/// or postgresql://, "
+            f"not {url.drivername[:40]!r}"
+        )
+    return url
+
+
+def sqlite_folder(url: URL) -> Path | None:
+    """The folder of a SQLite file; None for any other database and one in memory."""
+    if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
+        return None
+    return Path(url.database).resolve().parent
+
+
+def upgrade(connection: Connection, revision: str = "head") -> None:
+    """Run the migrations up to `revision` on this connection, in its transaction."""
+    if revision == "head" and _current_revision(connection) == head_revision():
+        return
+    # Alembic takes long to import: only a database that needs it pays.
+    from alembic import command  # noqa: PLC0415
+
+    command.upgrade(alembic_config(connection), revision)
+
+
+def alembic_config(connection: Connection) -> Any:
+    """Alembic's configuration, bound to a connection."""
+    from alembic.config import Config  # noqa: PLC0415
+
+    config = Config()
+    config.set_main_option("script_location", str(resources("migrations")))
+    config.attributes["connection"] = connection
+    return config
+
+
+def head_revision() -> str:
+    """The newest migration: revisions are named by date, and so are their files."""
+    return max(path.stem for path in (resources("migrations") / "versions").glob("*.py"))
+
+
+def _current_revision(connection: Connection) -> str | None:
+    if not connection.dialect.has_table(connection, "alembic_version"):
+        return None
+    value = connection.scalar(text("SELECT version_num FROM alembic_version"))
+    return None if value is None else str(value)
+
+
+def _engine(url: URL) -> Engine:
+    if url.get_backend_name() == "sqlite":
+        engine = create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_MS / 1000})
+        event.listen(engine, "connect", _on_sqlite_connect)
+        event.listen(engine, "begin", _on_sqlite_begin)
+        return engine
+    try:
+        return create_engine(
+            url,
+            pool_pre_ping=True,
+            pool_timeout=POOL_TIMEOUT_S,
+            connect_args={"connect_timeout": CONNECT_TIMEOUT_S},
+        )
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            "PostgreSQL needs a driver: pip install 'shardwise[postgres]'"
+        ) from error
+
+
+def _on_sqlite_connect(connection: Any, _record: object) -> None:
+    # The driver's own transactions would commit before each CREATE TABLE; ours are explicit.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
+    cursor.execute("PRAGMA journal_mode = WAL")
+    cursor.execute("PRAGMA synchronous = NORMAL")
+    cursor.close()
+
+
+def _on_sqlite_begin(connection: Connection) -> None:
+    # A writer takes the lock at once: a reader that becomes a writer may be refused, not queued.
+    immediate = connection.get_execution_options().get("shardwise_immediate", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")

@@ -1,0 +1,49 @@
+"""create_app(): the application, put together from its settings."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from fastapi import FastAPI
+from fastapi.staticfiles import StaticFiles
+from starlette.concurrency import run_in_threadpool
+
+from advisor import __version__
+from app.errors import install_handlers
+from app.middleware import BodyLimit, RequestContext
+from app.render import templates
+from app.routes import api, health, pages
+from app.service import Service
+from app.settings import Settings
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The application. Nothing is opened before it starts. Raises SettingsError."""
+    service = Service.from_settings(settings)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        await run_in_threadpool(service.warm_up)
+        yield
+        service.database.dispose()
+
+    app = FastAPI(
+        title="Shardwise",
+        version=__version__,
+        description="Training settings that fit, with their speed, cost and evidence.",
+        lifespan=lifespan,
+        # Their pages load scripts from elsewhere; /openapi.json has all that they show.
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.service = service
+    app.state.database = service.database
+    app.state.templates = templates()
+    app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
+    app.add_middleware(RequestContext)
+    install_handlers(app)
+    app.include_router(health.router)
+    app.include_router(api.router)
+    app.include_router(pages.router)
+    app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
+    return app

@@ -1,0 +1,1 @@
+"""Routes: parse, one call, render. No SQL and no arithmetic."""

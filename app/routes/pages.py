@@ -1,0 +1,55 @@
+"""The page: a form, and under it the answer. It works without JavaScript."""
+
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import RedirectResponse
+from starlette.datastructures import UploadFile
+
+from app.forms import FormValues
+from app.render import render_form
+from app.service import CurrentService, WriteSession
+
+MAX_FILES = 1
+MAX_FIELDS = 100
+router = APIRouter(include_in_schema=False)
+
+
+async def _sent_form(request: Request) -> FormValues:
+    """The fields of a posted form; the text of an uploaded config.json replaces the pasted one."""
+    values: FormValues = {}
+    async with request.form(
+        max_files=MAX_FILES, max_fields=MAX_FIELDS, max_part_size=1024**2
+    ) as form:
+        for name, value in form.multi_items():
+            if isinstance(value, UploadFile):
+                content = await value.read()
+                if content:
+                    values["model_config"] = [content.decode("utf-8", "replace")]
+            else:
+                values.setdefault(name, []).append(value)
+    return values
+
+
+@router.get("/")
+def page(request: Request, service: CurrentService, session: WriteSession) -> Response:
+    """The form; with a query, the answer too: such an address can be shared."""
+    query = request.query_params
+    filled = [(name, value) for name, value in query.multi_items() if value.strip()]
+    if len(filled) < len(query.multi_items()):
+        # A browser sends blank fields too; the address to share has none.
+        return RedirectResponse("/?" + urlencode(filled) if filled else "/", status_code=303)
+    values = {name: query.getlist(name) for name in query}
+    return render_form(request, values, service, session)
+
+
+@router.post("/")
+def answer_page(
+    request: Request,
+    values: Annotated[Any, Depends(_sent_form)],
+    service: CurrentService,
+    session: WriteSession,
+) -> Response:
+    """The answer to a posted form: the way for a config.json, which no address can hold."""
+    return render_form(request, values, service, session)

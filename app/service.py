@@ -1,0 +1,89 @@
+"""Service: the parts that requests work with, put together once, and handed out by dependencies."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from app.benchmarks import load_shipped
+from app.database import Database
+from app.errors import AppError
+from app.knowledge import Knowledge, KnowledgeCache
+from app.recommendations import Answer, SearchSlots, answer, store
+from app.schemas import RecommendRequest
+from app.settings import Settings
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """Everything that requests share."""
+
+    settings: Settings
+    database: Database
+    cache: KnowledgeCache
+    slots: SearchSlots
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "Service":
+        """The parts for these settings. Raises SettingsError."""
+        return cls(
+            settings=settings,
+            database=Database(settings.database_url, load_shipped),
+            cache=KnowledgeCache(),
+            slots=SearchSlots(
+                max_searches=settings.max_searches, wait_s=float(settings.search_wait_s)
+            ),
+        )
+
+    def warm_up(self) -> None:
+        """Prepare database and calibration; a database that is away is only logged."""
+        try:
+            self.knowledge()
+        except (AppError, SQLAlchemyError):
+            _logger.warning("the service starts without its database, and tries again by itself")
+
+    def knowledge(self) -> Knowledge:
+        """What the advisor knows, with the results as stored now."""
+        with self.database.reading() as session:
+            return self.cache.current(session)
+
+    def recommend(self, request: RecommendRequest, session: Session) -> Answer:
+        """Answer a question and keep the answer."""
+        knowledge = self.knowledge()
+        with self.slots.one():
+            given = answer(request, knowledge)
+        store(session, given)
+        return given
+
+
+def current_service(request: Request) -> Service:
+    """The service of this application."""
+    service = request.app.state.service
+    if not isinstance(service, Service):
+        raise TypeError("the application has no service")
+    return service
+
+
+CurrentService = Annotated[Service, Depends(current_service)]
+
+
+def _read_session(service: CurrentService) -> Iterator[Session]:
+    with service.database.reading() as session:
+        yield session
+
+
+def _write_session(service: CurrentService) -> Iterator[Session]:
+    with service.database.writing() as session:
+        yield session
+
+
+# Function scope ends the transaction before the response is sent. With the default, a commit that
+# fails would come after a 2xx.
+ReadSession = Annotated[Session, Depends(_read_session, scope="function")]
+WriteSession = Annotated[Session, Depends(_write_session, scope="function")]
