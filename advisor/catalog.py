@@ -132,6 +132,7 @@ def load_catalog() -> Catalog:
     )
 
 
+@cache
 def find_gpu(name: str) -> Gpu:
     """The GPU of that name or alias in the shipped catalogue. Raises UnknownName."""
     return load_catalog().gpu(name)

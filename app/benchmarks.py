@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from advisor import __version__
 from advisor.case import OutOfScope, case_of
-from advisor.result import RESULT_COLUMNS, Result, load_shipped_results, result_as_dict
+from advisor.result import RESULT_COLUMNS, Result, load_shipped_results
 from app.errors import Conflict
 from app.tables import StoredResult, Version
 
@@ -136,7 +136,7 @@ def content_version(results: Iterable[Result]) -> str:
     """Short hash of the results themselves."""
     digest = hashlib.sha256()
     for result in results:
-        digest.update(json.dumps(result_as_dict(result), sort_keys=True).encode() + b"\n")
+        digest.update(json.dumps(_columns(result)).encode() + b"\n")
     return digest.hexdigest()[:12]
 
 
@@ -177,9 +177,8 @@ def _insert(
             "why_not": why_not,
             "created_at": now,
         }
-        rows.append({**result_as_dict(result), **provenance})
-    for start in range(0, len(rows), _CHUNK):
-        session.execute(insert(StoredResult), rows[start : start + _CHUNK])
+        rows.append({**_columns(result), **provenance})
+    session.connection().execute(insert(StoredResult), rows)
 
 
 def _renew_version(session: Session) -> None:
@@ -220,13 +219,17 @@ def _conditions(wanted: ResultFilter) -> list[ColumnElement[bool]]:
 
 
 def _result(row: StoredResult) -> Result:
-    return Result(**{name: getattr(row, name) for name in RESULT_COLUMNS})
+    return Result(**_columns(row))
+
+
+def _columns(source: Result | StoredResult) -> dict[str, Any]:
+    """The columns of a result by name, in the file's order."""
+    return {name: getattr(source, name) for name in RESULT_COLUMNS}
 
 
 def _shown(row: StoredResult) -> dict[str, Any]:
-    columns = {name: getattr(row, name) for name in RESULT_COLUMNS}
     return {
-        **columns,
+        **_columns(row),
         "source": row.source,
         "origin": row.origin,
         "uploaded_by": row.uploaded_by,

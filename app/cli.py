@@ -118,8 +118,11 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
 
 
 def _serve(given: argparse.Namespace) -> int:
+    import gc
     from dataclasses import replace
 
+    # What imports make stays: looking through it again and again only delays the start.
+    gc.disable()
     settings = Settings.from_environment(os.environ)
     if given.host:
         settings = replace(settings, host=given.host)
@@ -134,6 +137,8 @@ def _serve(given: argparse.Namespace) -> int:
 
     configure_logs(settings.log_level)
     app = create_app(settings)
+    gc.freeze()
+    gc.enable()
     print(f"Shardwise: http://{settings.host}:{settings.port}/", file=sys.stderr, flush=True)
     uvicorn.run(
         app,

@@ -221,4 +221,4 @@ def _detail(error: Any) -> str:
     if kind in ("model_attributes_type", "dict_type", "model_type"):
         return "must be a JSON object, sent with Content-Type: application/json"
     message = str(error["msg"]).removeprefix("Value error, ")
-    return shortened(message, MAX_SHOWN)
+    return shortened(message.replace("Input should be", "must be", 1), MAX_SHOWN)

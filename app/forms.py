@@ -224,12 +224,19 @@ def groups(catalog: Catalog) -> tuple[Group, ...]:
     return (ANOTHER_MODEL, RUN, hardware_group(catalog), PINS)
 
 
+def labels(catalog: Catalog) -> dict[str, str]:
+    """What the form calls each field."""
+    return {name: each.label for name, each in _fields(catalog).items()}
+
+
+def _fields(catalog: Catalog) -> dict[str, FormField]:
+    below = (each for group in groups(catalog) for each in group.fields)
+    return {each.name: each for each in (*MAIN, *below)}
+
+
 def parse_form(values: Mapping[str, list[str]], catalog: Catalog) -> ParsedForm:
     """The request that the text of a form stands for, or what is wrong with it, by field."""
-    fields = {
-        each.name: each
-        for each in (*MAIN, *(each for group in groups(catalog) for each in group.fields))
-    }
+    fields = _fields(catalog)
     raw: dict[str, Any] = {}
     errors: dict[str, str] = {}
     for name, texts in values.items():
@@ -243,12 +250,11 @@ def parse_form(values: Mapping[str, list[str]], catalog: Catalog) -> ParsedForm:
                 raw[name] = _value(fields[name], given)
             except ValueError as error:
                 errors[name] = str(error)
-    if errors:
-        return ParsedForm(errors=errors)
     try:
-        return ParsedForm(request=RecommendRequest.model_validate(_nested(raw)))
+        request = RecommendRequest.model_validate(_nested(raw))
     except ValidationError as error:
-        return ParsedForm(errors=placed(field_errors(error.errors())))
+        return ParsedForm(errors={**placed(field_errors(error.errors())), **errors})
+    return ParsedForm(errors=errors) if errors else ParsedForm(request=request)
 
 
 def placed(errors: list[FieldError]) -> dict[str, str]:
@@ -320,7 +326,7 @@ def _number(text: str) -> int | float:
 def _nested(raw: Mapping[str, Any]) -> dict[str, Any]:
     """The request's own nesting: the model's three ways, and the price."""
     request = dict(raw)
-    model = {
+    model: dict[str, Any] = {
         key: request.pop(name)
         for key, name in (
             ("name", "model_name"),

@@ -1,12 +1,12 @@
 """create_app(): the application, put together from its settings."""
 
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
-from starlette.concurrency import run_in_threadpool
 
 from advisor import __version__
 from app.errors import install_handlers
@@ -23,7 +23,8 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        await run_in_threadpool(service.warm_up)
+        # Requests are answered meanwhile; those that need what is not ready yet wait for it.
+        threading.Thread(target=service.warm_up, name="warm-up", daemon=True).start()
         yield
         service.database.dispose()
 

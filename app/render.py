@@ -15,7 +15,7 @@ from advisor.model_catalog import load_models
 from app import formatting, views
 from app.benchmarks import ResultFilter, ResultPage
 from app.errors import FieldError
-from app.forms import MAIN, FormValues, groups, parse_form, placed
+from app.forms import MAIN, FormValues, groups, labels, parse_form, placed
 from app.recommendations import Answer
 from app.service import Service
 from app.settings import resources
@@ -48,6 +48,7 @@ def render_form(
         "values": values,
         "main": MAIN,
         "groups": groups(knowledge.catalog),
+        "labels": labels(knowledge.catalog),
         "model_names": tuple(load_models()),
         "errors": {},
         "unplaced": (),

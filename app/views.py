@@ -91,19 +91,18 @@ def step_bar(throughput: Mapping[str, Any]) -> Bar:
 
 def setting_rows(candidate: Mapping[str, Any]) -> list[tuple[str, str, str, str]]:
     """(setting, value, why, next best) of every setting; those with a reason first."""
-    reasons = {reason["setting"]: reason for reason in candidate["why"]}
     settings = candidate["settings"]
-    names = [
-        *(name for name in reasons if name in settings),
-        *(name for name in settings if name not in reasons and name not in HIDDEN_SETTINGS),
-    ]
     rows = []
-    for name in names:
-        reason = reasons.get(name, {})
-        value = words.setting(settings[name])
-        rows.append((name, value, reason.get("reason", ""), reason.get("next_best") or ""))
-    rest = [reason for name, reason in reasons.items() if name not in settings]
-    rows += [(r["setting"], r["value"], r["reason"], r["next_best"] or "") for r in rest]
+    for reason in candidate["why"]:
+        name = reason["setting"]
+        value = words.setting(settings[name]) if name in settings else reason["value"]
+        rows.append((name, value, reason["reason"], reason["next_best"] or ""))
+    shown = {*HIDDEN_SETTINGS, *(row[0] for row in rows)}
+    rows += [
+        (name, words.setting(value), "", "")
+        for name, value in settings.items()
+        if name not in shown
+    ]
     return rows
 
 
