@@ -1,27 +1,31 @@
 """Candidate from a place in a field: the exact figures of one plan, ready to be shown."""
 
 import math
+from typing import Any
 
 import numpy as np
 
-from advisor.cost import Cost, cost_of
-from advisor.evidence import Evidence, capacity_bytes
+from advisor.case import Case
+from advisor.cost import Cost, NotPurchasable, cost_of
+from advisor.evidence import Evidence, capacity_bytes, memory_interval, speed_interval
 from advisor.field import WEIGHT_BYTES, Offers
 from advisor.hardware import Gpu
 from advisor.memory import Memory, estimate_memory
-from advisor.neighbours import nearest
+from advisor.neighbours import traits_of
 from advisor.recommendation import (
     Candidate,
     MemoryEstimate,
+    Neighbour,
     ThroughputEstimate,
     Verdict,
 )
 from advisor.residual import Residual
 from advisor.settings import Settings, settings_of
 from advisor.stack import Stack
-from advisor.throughput import StepTime, fabric_of, load_factors, step_time
+from advisor.throughput import StepTime, fabric_of, step_time
 from advisor.workload import Workload
 
+NUM_NEIGHBOURS = 3
 ALLOCATOR_TERM = "allocator rounding and fragmentation"
 
 
@@ -34,7 +38,9 @@ def build_candidate(
     settings = settings_of(plan)
     gpu = grid.instance.gpu
     memory = _memory(workload, settings, stack, gpu, evidence)
-    step = step_time(workload.shape, settings, stack, gpu, fabric_of(grid.instance), load_factors())
+    step = step_time(
+        workload.shape, settings, stack, gpu, fabric_of(grid.instance), evidence.factors
+    )
     throughput = _throughput(step, evidence.throughput)
     num_steps = round(float(offers.num_tokens[position]) / plan.tokens_per_step)
     cost = cost_of(
@@ -52,11 +58,43 @@ def build_candidate(
         num_steps=num_steps,
         memory=memory,
         throughput=throughput,
-        cost=cost.as_mapping(max(num_tokens, 1))
-        if isinstance(cost, Cost)
-        else {"notes": [cost.reason]},
+        cost=_cost(cost, num_tokens),
         verdict=_verdict(memory),
-        evidence=nearest(evidence, workload.shape, settings, stack, gpu),
+        evidence=tuple(
+            _neighbour(case, evidence, distance, words)
+            for case, distance, words in evidence.neighbourhood.nearest(
+                traits_of(workload.shape, settings, stack, gpu), NUM_NEIGHBOURS
+            )
+        ),
+    )
+
+
+def _cost(cost: Cost | NotPurchasable, num_tokens: int) -> dict[str, Any]:
+    """The cost ready for JSON; what cannot be bought has a note and no figures."""
+    if isinstance(cost, Cost):
+        return cost.as_mapping(max(num_tokens, 1))
+    return {
+        "total_usd": None,
+        "hours": None,
+        "usd_per_billion_tokens": None,
+        "notes": [cost.reason],
+    }
+
+
+def _neighbour(case: Case, evidence: Evidence, distance: float, difference: str) -> Neighbour:
+    result = case.result
+    memory = None if case.why_not_memory else memory_interval(case, evidence).value
+    speed = None if case.why_not_throughput else speed_interval(case, evidence).value
+    return Neighbour(
+        result_id=result.id,
+        source_url=result.source_url,
+        difference=difference,
+        distance=round(distance, 3),
+        measured_mem_gib=result.peak_mem_gib,
+        predicted_mem_gib=None if memory is None else round(memory, 2),
+        measured_tokens_per_s_per_gpu=result.tokens_per_s_per_gpu,
+        predicted_tokens_per_s_per_gpu=None if speed is None else round(speed, 1),
+        oom=result.oom,
     )
 
 
@@ -69,10 +107,9 @@ def _memory(
     instant = max(raw.instants, key=lambda name: float(raw.instants[name]))
     capacity = capacity_bytes(gpu)
     spread = math.exp(residual.interval)
-    active = evidence.memory_residual(settings, "active").factor * float(raw.active_bytes)
     return MemoryEstimate(
         peak_bytes=round(peak),
-        active_bytes=round(min(active, peak)),
+        active_bytes=round(min(float(raw.active_bytes), peak)),
         capacity_bytes=capacity,
         headroom_bytes=capacity - round(peak),
         peak_instant=instant,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -132,7 +132,7 @@ def load_catalog() -> Catalog:
     )
 
 
-@cache
+@lru_cache(maxsize=1024)
 def find_gpu(name: str) -> Gpu:
     """The GPU of that name or alias in the shipped catalogue. Raises UnknownName."""
     return load_catalog().gpu(name)

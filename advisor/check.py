@@ -36,7 +36,7 @@ def check_results(results: Sequence[Result], stored: Sequence[Result]) -> dict[s
             continue
         if result.source not in calibrations:
             others = [other for other in stored_cases if other.result.source != result.source]
-            calibrations[result.source] = Evidence.from_cases(others)
+            calibrations[result.source] = Evidence.from_cases(others, without=result.source)
         rows.append(_predicted_row(case, calibrations[result.source]))
     return {"rows": rows, "summary": summarise(rows)}
 

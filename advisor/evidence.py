@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,13 @@ from advisor.case import Case, case_of
 from advisor.hardware import Gpu
 from advisor.memory import Memory, estimate_memory
 from advisor.model import ModelShape
+from advisor.neighbours import Neighbourhood
 from advisor.residual import Residual, student_t4_cdf
 from advisor.result import Result
 from advisor.settings import Number, Settings
 from advisor.stack import Stack
-from advisor.throughput import StepTime, fabric_for_case, load_factors, step_time
+from advisor.throughput import StepTime, fabric_for_case, step_time
+from advisor.throughput_factors import ThroughputFactors, load_factors
 from advisor.units import GIB
 
 # Factors before any result is stored: reserved over live bytes of PyTorch's caching allocator
@@ -48,13 +50,15 @@ class Interval:
 class Evidence:
     """Calibration from stored results.
 
-    memory: residuals by group "kind/mode"; throughput: the one of tokens per second. version names
-    this calibration. cases: the results in scope.
+    memory: residuals by group "kind/mode"; throughput: the one of tokens per second; factors: the
+    throughput model's. version names this calibration. cases: the results in scope.
     """
 
     memory: Mapping[str, Residual]
     throughput: Residual
+    factors: ThroughputFactors
     cases: tuple[Case, ...]
+    neighbourhood: Neighbourhood
     version: str
 
     @classmethod
@@ -64,14 +68,18 @@ class Evidence:
         return cls.from_cases([case for case in resolved if isinstance(case, Case)])
 
     @classmethod
-    def from_cases(cls, cases: Sequence[Case]) -> "Evidence":
+    def from_cases(cls, cases: Sequence[Case], *, without: str | None = None) -> "Evidence":
+        """Calibrate on these cases, with the throughput factors fitted without one source."""
+        factors = load_factors(without)
         memory = calibrate(memory_points(cases), MEMORY_PRIORS)
-        speed = calibrate(throughput_points(cases), THROUGHPUT_PRIORS)
+        speed = calibrate(throughput_points(cases, factors), THROUGHPUT_PRIORS)
         return cls(
             memory=memory,
             throughput=speed["tokens_per_s"],
+            factors=factors,
             cases=tuple(cases),
-            version=_version(memory, speed["tokens_per_s"]),
+            neighbourhood=Neighbourhood.of(cases),
+            version=_version(memory, speed["tokens_per_s"], factors),
         )
 
     def memory_residual(self, settings: Settings, kind: str = "reserved") -> Residual:
@@ -82,10 +90,12 @@ class Evidence:
     def out_of_memory_probability(
         self, memory: Memory, settings: Settings, capacity_bytes: float
     ) -> Number:
-        """Probability that the reserved peak is more than the GPU has."""
-        residual = self.memory_residual(settings)
-        room = np.log(capacity_bytes / (residual.factor * memory.reserved_bytes))
-        return 1.0 - student_t4_cdf(room / residual.scale)
+        """Probability that the live bytes of the peak are more than the GPU has.
+
+        What the allocator holds beyond them it gives back before it fails, at the price of speed.
+        """
+        room = np.log(capacity_bytes / memory.active_bytes)
+        return 1.0 - student_t4_cdf(room / self.memory_residual(settings).scale)
 
 
 def peak_kind(result: Result) -> str:
@@ -98,11 +108,10 @@ def predict_memory(case: Case) -> Memory:
     return estimate_memory(case.shape, case.settings, case.stack)
 
 
-def predict_step(case: Case) -> StepTime:
+def predict_step(case: Case, factors: ThroughputFactors) -> StepTime:
     """The law's step time for a case."""
-    return step_time(
-        case.shape, case.settings, case.stack, case.gpu, fabric_for_case(case), load_factors()
-    )
+    fabric = fabric_for_case(case)
+    return step_time(case.shape, case.settings, case.stack, case.gpu, fabric, factors)
 
 
 def memory_interval(case: Case, evidence: Evidence) -> Interval:
@@ -115,7 +124,8 @@ def memory_interval(case: Case, evidence: Evidence) -> Interval:
 
 def speed_interval(case: Case, evidence: Evidence) -> Interval:
     """Predicted tokens per second per GPU of a case with its interval."""
-    return _interval(float(predict_step(case).tokens_per_s_per_gpu), evidence.throughput)
+    step = predict_step(case, evidence.factors)
+    return _interval(float(step.tokens_per_s_per_gpu), evidence.throughput)
 
 
 def _interval(raw: float, residual: Residual) -> Interval:
@@ -144,7 +154,7 @@ def memory_points(cases: Iterable[Case]) -> list[Point]:
     return points
 
 
-def throughput_points(cases: Iterable[Case]) -> list[Point]:
+def throughput_points(cases: Iterable[Case], factors: ThroughputFactors) -> list[Point]:
     """log(measured / predicted) of every case with a speed; a run listed twice counts once."""
     points = []
     seen = set()
@@ -156,7 +166,7 @@ def throughput_points(cases: Iterable[Case]) -> list[Point]:
         if run in seen:
             continue
         seen.add(run)
-        predicted = float(predict_step(case).tokens_per_s_per_gpu)
+        predicted = float(predict_step(case, factors).tokens_per_s_per_gpu)
         points.append(_point(case, "tokens_per_s", measured / predicted))
     return points
 
@@ -209,11 +219,14 @@ _PLAN_FIELDS = (
 )
 
 
-def _version(memory: Mapping[str, Residual], throughput: Residual) -> str:
+def _version(
+    memory: Mapping[str, Residual], throughput: Residual, factors: ThroughputFactors
+) -> str:
     """Short hash of the calibration's values."""
-    values = {
+    values: dict[str, object] = {
         name: [residual.factor, residual.scale, residual.interval, residual.count]
         for name, residual in {**memory, "tokens_per_s": throughput}.items()
     }
+    values["factors"] = asdict(factors)
     text = json.dumps(values, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]

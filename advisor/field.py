@@ -12,7 +12,7 @@ from advisor.grid import Grid
 from advisor.memory import Memory, estimate_memory
 from advisor.settings import FloatArray, Settings
 from advisor.stack import Stack
-from advisor.throughput import StepTime, fabric_of, load_factors, step_time
+from advisor.throughput import StepTime, fabric_of, step_time
 from advisor.units import HOUR_S
 from advisor.workload import Constraints, Workload
 
@@ -24,7 +24,9 @@ WEIGHT_BYTES = 4.0
 class Field:
     """One instance type's plans. Arrays broadcast to grid.shape; Offers are its usable ones.
 
-    probability: of running out of memory. possible: the plan means something, near the batch asked
+    probability: of running out of memory. roomy: what the allocator is likely to hold fits too, so
+    that it need not give memory back and ask again (throughput falls then: fms-fsdp issue 63).
+    possible: the plan means something, near the batch asked
     for, and no stored result vetoes it.
     """
 
@@ -34,6 +36,7 @@ class Field:
     memory: Memory
     step: StepTime
     probability: FloatArray
+    roomy: NDArray[np.bool_]
     possible: NDArray[np.bool_]
 
 
@@ -63,7 +66,10 @@ def build_field(
     memory = estimate_memory(workload.shape, settings, stack)
     probability = evidence.out_of_memory_probability(memory, settings, capacity_bytes(gpu))
     veto = vetoed(evidence, workload.shape, settings, stack, gpu)
-    step = step_time(workload.shape, settings, stack, gpu, fabric_of(grid.instance), load_factors())
+    held = evidence.memory_residual(settings).factor * memory.reserved_bytes
+    step = step_time(
+        workload.shape, settings, stack, gpu, fabric_of(grid.instance), evidence.factors
+    )
     return Field(
         grid=grid,
         settings=settings,
@@ -71,6 +77,7 @@ def build_field(
         memory=memory,
         step=step,
         probability=np.asarray(probability, dtype=np.float64),
+        roomy=np.asarray(held <= capacity_bytes(gpu)),
         possible=np.broadcast_to(grid.valid() & ~veto, grid.shape),
     )
 
@@ -90,7 +97,8 @@ def offers(
     field: Field, workload: Workload, constraints: Constraints, speed_factor: float
 ) -> Offers:
     """The plans that fit, with their cost and hours."""
-    fits = field.possible & (field.probability <= constraints.max_oom_probability)
+    likely = field.probability <= constraints.max_oom_probability
+    fits = field.possible & field.roomy & likely
     return offers_at(
         field,
         workload,

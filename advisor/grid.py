@@ -27,6 +27,9 @@ MICRO_BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 SHARDINGS: tuple[Sharding, ...] = ("full", "hybrid", "none")
 LOSS_CHUNKS = (1, 8)
 SYNCS: tuple[GradientSync, ...] = ("each", "last")
+# Formats that are not offered unasked: NVFP4 training needs a recipe of its own to converge
+# (NVIDIA, "Pretraining large language models with NVFP4", arXiv:2509.25149).
+ON_REQUEST: tuple[Precision, ...] = ("nvfp4",)
 # How far a plan's own global batch may be from the one asked for, either way.
 MAX_BATCH_RATIO = 1.5
 
@@ -185,7 +188,11 @@ def build_grid(
     workload: Workload, pins: Pins, instance: Instance, num_instances: tuple[int, ...]
 ) -> Grid:
     """All plans for a workload on `num_instances` of an instance type that the pins leave open."""
-    precisions = tuple(name for name in PRECISIONS if instance.gpu.supports(name))
+    precisions = tuple(
+        name
+        for name in PRECISIONS
+        if instance.gpu.supports(name) and (name not in ON_REQUEST or name == pins.precision)
+    )
     checkpointings = CHECKPOINTINGS
     if pins.activation_checkpointing is not None:
         checkpointings = tuple(

@@ -13,7 +13,7 @@ import numpy as np
 from advisor.activations import BF16, FP32, BlockBytes, block_bytes
 from advisor.model import ModelShape
 from advisor.plan import PRECISIONS
-from advisor.settings import Number, Settings
+from advisor.settings import Number, Settings, total
 from advisor.stack import Stack
 
 # A loss that is sliced without its head keeps the bf16 logits and their gradient whole.
@@ -87,11 +87,6 @@ def units_of(shape: ModelShape, stack: Stack) -> Units:
     )
 
 
-def total(terms: Terms) -> Number:
-    """Sum of the terms (arrays broadcast)."""
-    return reduce(lambda left, right: left + right, terms.values(), 0.0)
-
-
 def estimate_memory(shape: ModelShape, settings: Settings, stack: Stack) -> Memory:
     """Peak of one GPU. Arrays in `settings` broadcast; the result has their common shape."""
     units = units_of(shape, stack)
@@ -129,7 +124,8 @@ _BEFORE_GRADIENTS = ("loss", "first block backward")
 
 
 def _largest(values: Mapping[str, Number]) -> Number:
-    return reduce(np.maximum, values.values())
+    largest: Number = reduce(np.maximum, values.values())
+    return largest
 
 
 def _states(units: Units, settings: Settings, stack: Stack) -> Terms:

@@ -1,123 +1,110 @@
 """Neighbours: the stored results nearest to a plan, and how they differ, in words."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from advisor.case import Case
-from advisor.evidence import Evidence, memory_interval, speed_interval
 from advisor.hardware import Gpu
 from advisor.model import ModelShape
 from advisor.plan import PRECISIONS
-from advisor.recommendation import Neighbour
-from advisor.settings import Number, Settings
+from advisor.settings import FloatArray, Settings
 from advisor.stack import Stack
 
-# What one unit of each difference weighs: doublings for sizes, 1 for being another kind.
-_DOUBLING = {"model": 1.0, "seq_len": 0.5, "micro_batch": 0.4, "gpus": 0.3}
-_KIND = {"gpu": 1.5, "precision": 0.8, "checkpointing": 0.8, "compile": 0.5, "program": 0.5}
+# What a doubling of each size weighs, and being of another kind.
+_DOUBLING = (1.0, 0.5, 0.4, 0.3)
+_KIND = (1.5, 0.8, 0.8, 0.5, 0.5)
+_SIZE_WORDS = (
+    "{:.2f}B parameters",
+    "{:,.0f} tokens a sequence",
+    "{:,.0f} tokens a GPU",
+    "{:,.0f} GPUs",
+)
+# Sizes within this many doublings count as the same.
+SAME = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Difference:
-    weight: float
-    words: str
+class Traits:
+    """What a run is compared by: sizes, and kinds in words."""
+
+    sizes: tuple[float, ...]
+    kinds: tuple[str, ...]
 
 
-def nearest(
-    evidence: Evidence,
-    shape: ModelShape,
-    settings: Settings,
-    stack: Stack,
-    gpu: Gpu,
-    *,
-    count: int = 3,
-) -> tuple[Neighbour, ...]:
-    """The `count` stored results nearest to one plan, nearest first; one for each measured run."""
-    scored = []
-    for case in evidence.cases:
-        differences = _differences(case, shape, settings, stack, gpu)
-        distance = math.fsum(difference.weight for difference in differences)
-        scored.append((distance, case.result.id, case, differences))
-    scored.sort(key=lambda entry: entry[:2])
-    found: list[Neighbour] = []
-    seen = set()
-    for distance, _, case, differences in scored:
-        run = (case.result.model_name, case.result.tokens_per_s_per_gpu, case.result.peak_mem_gib)
-        if run in seen:
-            continue
-        seen.add(run)
-        found.append(_neighbour(case, evidence, distance, differences))
-        if len(found) == count:
-            break
-    return tuple(found)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbourhood:
+    """Traits of stored results as arrays, shaped (results, sizes) and (results, kinds)."""
+
+    cases: tuple[Case, ...]
+    traits: tuple[Traits, ...]
+    log_sizes: FloatArray
+    kinds: NDArray[np.str_]
+
+    @classmethod
+    def of(cls, cases: Sequence[Case]) -> "Neighbourhood":
+        """The neighbourhood of these cases; a run that is listed twice counts once."""
+        kept: dict[tuple[object, ...], Case] = {}
+        for case in cases:
+            result = case.result
+            run = (result.source, result.model_name, result.tokens_per_s_per_gpu, result.oom)
+            kept.setdefault((*run, result.peak_mem_gib, result.gpus_total), case)
+        traits = tuple(
+            traits_of(case.shape, case.settings, case.stack, case.gpu) for case in kept.values()
+        )
+        return cls(
+            cases=tuple(kept.values()),
+            traits=traits,
+            log_sizes=np.log2(np.asarray([t.sizes for t in traits]).reshape(-1, len(_DOUBLING))),
+            kinds=np.asarray([t.kinds for t in traits]).reshape(-1, len(_KIND)),
+        )
+
+    def nearest(self, traits: Traits, count: int) -> list[tuple[Case, float, str]]:
+        """(case, distance, difference in words) of the `count` nearest, nearest first."""
+        if not self.cases:
+            return []
+        apart = np.abs(self.log_sizes - np.log2(traits.sizes))
+        distance = np.where(apart < SAME, 0.0, apart) @ np.asarray(_DOUBLING)
+        distance = distance + (self.kinds != np.asarray(traits.kinds)) @ np.asarray(_KIND)
+        order = np.argsort(distance, kind="stable")[:count]
+        return [
+            (self.cases[i], float(distance[i]), difference(self.traits[i], traits)) for i in order
+        ]
 
 
-def _neighbour(
-    case: Case, evidence: Evidence, distance: float, differences: list[_Difference]
-) -> Neighbour:
-    result = case.result
-    return Neighbour(
-        result_id=result.id,
-        source_url=result.source_url,
-        difference="; ".join(d.words for d in differences) or "the same settings",
-        distance=round(distance, 3),
-        measured_mem_gib=result.peak_mem_gib,
-        predicted_mem_gib=None
-        if case.why_not_memory
-        else round(memory_interval(case, evidence).value, 2),
-        measured_tokens_per_s_per_gpu=result.tokens_per_s_per_gpu,
-        predicted_tokens_per_s_per_gpu=None
-        if case.why_not_throughput
-        else round(speed_interval(case, evidence).value, 1),
-        oom=result.oom,
-    )
-
-
-def _differences(
-    case: Case, shape: ModelShape, settings: Settings, stack: Stack, gpu: Gpu
-) -> list[_Difference]:
-    theirs, ours = case.settings, settings
-    found = [
-        _doublings("model", case.shape.num_parameters, shape.num_parameters, _billions),
-        _doublings(
-            "seq_len", theirs.seq_len, ours.seq_len, lambda v: f"{v:,.0f} tokens a sequence"
+def traits_of(shape: ModelShape, settings: Settings, stack: Stack, gpu: Gpu) -> Traits:
+    """The traits of one plan."""
+    return Traits(
+        sizes=(
+            float(shape.num_parameters),
+            float(settings.seq_len),
+            float(settings.tokens),
+            float(settings.num_gpus),
         ),
-        _doublings("micro_batch", theirs.tokens, ours.tokens, lambda v: f"{v:,.0f} tokens a GPU"),
-        _doublings("gpus", theirs.num_gpus, ours.num_gpus, lambda v: f"{v:,.0f} GPUs"),
-        _kind("gpu", case.gpu.name, gpu.name),
-        _kind("precision", _precision(theirs), _precision(ours)),
-        _kind("checkpointing", _checkpointing(theirs), _checkpointing(ours)),
-        _kind("compile", _compiled(theirs), _compiled(ours)),
-        _kind("program", case.stack.name, stack.name),
-    ]
-    return [difference for difference in found if difference is not None]
-
-
-def _doublings(
-    name: str, theirs: Number, ours: Number, words: Callable[[float], str]
-) -> _Difference | None:
-    left, right = float(theirs), float(ours)
-    doublings = abs(math.log2(left / right))
-    if doublings < 0.02:
-        return None
-    return _Difference(
-        weight=_DOUBLING[name] * doublings, words=f"{words(left)} instead of {words(right)}"
+        kinds=(
+            gpu.name,
+            PRECISIONS[int(settings.precision)],
+            _checkpointing(settings),
+            "compiled" if settings.compiled else "eager",
+            stack.name,
+        ),
     )
 
 
-def _kind(name: str, theirs: str, ours: str) -> _Difference | None:
-    if theirs == ours:
-        return None
-    return _Difference(weight=_KIND[name], words=f"{theirs} instead of {ours}")
-
-
-def _billions(num_parameters: float) -> str:
-    return f"{num_parameters / 1e9:.2f}B parameters"
-
-
-def _precision(settings: Settings) -> str:
-    return PRECISIONS[int(settings.precision)]
+def difference(theirs: Traits, ours: Traits) -> str:
+    """How a stored run differs from a plan, in words."""
+    words = []
+    for text, left, right in zip(_SIZE_WORDS, theirs.sizes, ours.sizes, strict=True):
+        if abs(math.log2(left / right)) >= SAME:
+            unit = 1e9 if "B parameters" in text else 1.0
+            words.append(f"{text.format(left / unit)} instead of {text.format(right / unit)}")
+    for left_kind, right_kind in zip(theirs.kinds, ours.kinds, strict=True):
+        if left_kind != right_kind:
+            words.append(f"{left_kind} instead of {right_kind}")
+    return "; ".join(words) or "the same settings"
 
 
 def _checkpointing(settings: Settings) -> str:
@@ -128,7 +115,3 @@ def _checkpointing(settings: Settings) -> str:
     if settings.full_fraction == 1:
         return "full checkpointing"
     return f"every {round(1 / float(settings.full_fraction))}th block checkpointed"
-
-
-def _compiled(settings: Settings) -> str:
-    return "compiled" if settings.compiled else "eager"

@@ -204,11 +204,13 @@ def _picks(pool: Pool, within: NDArray[np.int64], constraints: Constraints) -> d
     best = _least(measures, first)
     picks = {"best": int(within[best])}
     near = measures[first] <= _near(float(measures[first][best]))
+    # Where the budget decides how much is trained, a run that trains far less is no alternative.
+    others = near if constraints.objective == "most_tokens" else None
     for label, measure, among in (
-        ("cheapest", "usd", None),
-        ("fastest", "hours", None),
+        ("cheapest", "usd", others),
+        ("fastest", "hours", others),
         ("safest", "risk", near),
-        ("fewest_instances", "instances", None),
+        ("fewest_instances", "instances", others),
     ):
         place = int(within[_least(measures, measure, among)])
         if place not in picks.values():

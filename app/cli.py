@@ -156,7 +156,6 @@ def _recommend(given: argparse.Namespace) -> int:
     from advisor.errors import AdvisorError
     from app.forms import parse_form
     from app.knowledge import knowledge_of
-    from app.local_knowledge import local_results
     from app.recommendations import answer
     from app.terminal import recommendation_text
 
@@ -165,7 +164,7 @@ def _recommend(given: argparse.Namespace) -> int:
         wrong = [f"{_flag(name)}: {detail}" for name, detail in parsed.errors.items()]
         raise CommandError("; ".join((*wrong, *parsed.unplaced)))
     try:
-        found = answer(parsed.request, knowledge_of(local_results(os.environ)))
+        found = answer(parsed.request, knowledge_of(_stored_results()))
     except AdvisorError as error:
         raise CommandError(str(error)) from None
     if given.json:
@@ -196,10 +195,9 @@ def _check(given: argparse.Namespace) -> int:
     import json
 
     from advisor.check import check_results
-    from app.local_knowledge import local_results
     from app.terminal import check_text
 
-    report = check_results(_results(given.file), local_results(os.environ))
+    report = check_results(_results(given.file), _stored_results())
     print(json.dumps(report, allow_nan=False) if given.json else check_text(report))
     return OK
 
@@ -231,6 +229,20 @@ def _results(path: Path) -> list["Result"]:
         return list(read_results(_read(path).splitlines(keepends=True)))
     except AdvisorError as error:
         raise CommandError(f"{path}: {error}") from None
+
+
+def _stored_results() -> tuple["Result", ...]:
+    from app.local_knowledge import local_results
+
+    try:
+        return local_results(os.environ)
+    except Exception as error:
+        # Importing the tree of errors costs half a second, so only a failure does.
+        from app.errors import AppError
+
+        if isinstance(error, AppError):
+            raise CommandError(error.detail) from None
+        raise
 
 
 def _read(path: Path) -> str:

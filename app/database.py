@@ -1,7 +1,10 @@
 """Database: engine, sessions, and the preparation (migrations, shipped results) of a database."""
 
 import logging
+import sqlite3
+import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -139,7 +142,8 @@ def alembic_config(connection: Connection) -> Any:
     """Alembic's configuration, bound to a connection."""
     from alembic.config import Config  # noqa: PLC0415
 
-    config = Config()
+    # Its default is the stream of the time when Alembic was imported.
+    config = Config(stdout=sys.stdout)
     config.set_main_option("script_location", str(resources("migrations")))
     config.attributes["connection"] = connection
     return config
@@ -181,9 +185,22 @@ def _on_sqlite_connect(connection: Any, _record: object) -> None:
     connection.isolation_level = None
     cursor = connection.cursor()
     cursor.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
-    cursor.execute("PRAGMA journal_mode = WAL")
+    _write_ahead(cursor)
     cursor.execute("PRAGMA synchronous = NORMAL")
     cursor.close()
+
+
+def _write_ahead(cursor: sqlite3.Cursor) -> None:
+    """Set the journal mode, for which SQLite itself does not wait while others set it."""
+    give_up_s = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > give_up_s:
+                raise
+            time.sleep(0.02)
 
 
 def _on_sqlite_begin(connection: Connection) -> None:

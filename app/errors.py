@@ -99,7 +99,14 @@ class FieldError:
 
 def field_errors(errors: Sequence[Any]) -> list[FieldError]:
     """pydantic's errors with dotted fields and plain details; what was sent is never repeated."""
-    return [FieldError(field=_dotted(error["loc"]), detail=_detail(error)) for error in errors]
+    return [
+        # Of broken JSON the location is a place in the text, which the detail has too.
+        FieldError(
+            field="body" if error["type"] == "json_invalid" else _dotted(error["loc"]),
+            detail=_detail(error),
+        )
+        for error in errors
+    ]
 
 
 def is_database_trouble(error: BaseException) -> bool:
@@ -205,8 +212,7 @@ def _on_database_error(request: Request, error: Exception) -> Response:
 
 
 def _dotted(location: Sequence[object]) -> str:
-    # Of broken JSON the location is a place in the text, which the detail has too.
-    parts = [str(part) for part in location if part not in ("body", "query", "path", 0)]
+    parts = [str(part) for part in location if part not in ("body", "query", "path")]
     return shortened(".".join(parts), MAX_SHOWN) or "body"
 
 

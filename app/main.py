@@ -16,6 +16,8 @@ from app.routes import api, health, pages
 from app.service import Service
 from app.settings import Settings
 
+SHUTDOWN_WAIT_S = 10.0
+
 
 def create_app(settings: Settings) -> FastAPI:
     """The application. Nothing is opened before it starts. Raises SettingsError."""
@@ -24,8 +26,10 @@ def create_app(settings: Settings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         # Requests are answered meanwhile; those that need what is not ready yet wait for it.
-        threading.Thread(target=service.warm_up, name="warm-up", daemon=True).start()
+        warm_up = threading.Thread(target=service.warm_up, name="warm-up", daemon=True)
+        warm_up.start()
         yield
+        warm_up.join(timeout=SHUTDOWN_WAIT_S)
         service.database.dispose()
 
     app = FastAPI(

@@ -42,6 +42,7 @@ def _whole(value: object) -> object:
     return value
 
 
+Whole = Annotated[int, BeforeValidator(_whole)]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=MAX_FIELD_CHARS)]
 ShortText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 
@@ -57,14 +58,18 @@ class Strict(BaseModel):
 class ModelChoice(Strict):
     """The model to train: exactly one of a size, a catalogue name and a config.json."""
 
-    size_b: Annotated[
-        float | None, Field(gt=0, le=1e6, description="billions of parameters, 0.1 to 72")
-    ] = None
-    name: Annotated[
-        str | None,
-        StringConstraints(min_length=1, max_length=MAX_NAME),
-        Field(description="a name or Hugging Face id in GET /catalog/models"),
-    ] = None
+    size_b: (
+        Annotated[float, Field(gt=0, le=1e6, description="billions of parameters, 0.1 to 72")]
+        | None
+    ) = None
+    name: (
+        Annotated[
+            str,
+            StringConstraints(min_length=1, max_length=MAX_NAME),
+            Field(description="a name or Hugging Face id in GET /catalog/models"),
+        ]
+        | None
+    ) = None
     config: Annotated[
         dict[str, Any] | None, Field(description="a parsed Hugging Face config.json")
     ] = None
@@ -84,7 +89,7 @@ class Pricing(Strict):
     """How instances are paid for: a word, or your own rate as {"usd_per_instance_hour": 30}."""
 
     kind: PricingKind = "custom"
-    usd_per_instance_hour: Annotated[float | None, Field(gt=0, le=1e6)] = None
+    usd_per_instance_hour: Annotated[float, Field(gt=0, le=1e6)] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -111,21 +116,17 @@ class RecommendRequest(Strict):
     """A question. Only `model` is required; what is left out follows stated rules."""
 
     model: ModelChoice
-    num_tokens: Annotated[int | None, BeforeValidator(_whole), Field(ge=1, le=MAX_TOKENS)] = None
-    seq_len: Annotated[int | None, BeforeValidator(_whole), Field(ge=1, le=MAX_SEQ_LEN)] = None
-    global_batch_tokens: Annotated[
-        int | None, BeforeValidator(_whole), Field(ge=1, le=MAX_GLOBAL_BATCH_TOKENS)
-    ] = None
+    num_tokens: Annotated[Whole, Field(ge=1, le=MAX_TOKENS)] | None = None
+    seq_len: Annotated[Whole, Field(ge=1, le=MAX_SEQ_LEN)] | None = None
+    global_batch_tokens: Annotated[Whole, Field(ge=1, le=MAX_GLOBAL_BATCH_TOKENS)] | None = None
     training: Training = "pretrain"
-    budget_usd: Annotated[float | None, Field(gt=0, le=MAX_USD)] = None
-    deadline_hours: Annotated[float | None, Field(gt=0, le=MAX_HOURS)] = None
+    budget_usd: Annotated[float, Field(gt=0, le=MAX_USD)] | None = None
+    deadline_hours: Annotated[float, Field(gt=0, le=MAX_HOURS)] | None = None
     objective: Objective | None = None
-    instances: Annotated[
-        list[ShortText] | None, Field(min_length=1, max_length=MAX_INSTANCE_NAMES)
-    ] = None
-    max_instances: Annotated[int, BeforeValidator(_whole), Field(ge=1, le=MAX_INSTANCES)] = (
-        MAX_INSTANCES
-    )
+    instances: (
+        Annotated[list[ShortText], Field(min_length=1, max_length=MAX_INSTANCE_NAMES)] | None
+    ) = None
+    max_instances: Annotated[Whole, Field(ge=1, le=MAX_INSTANCES)] = MAX_INSTANCES
     pricing: Pricing = Pricing(kind="training_plan")
     region: ShortText | None = None
     max_oom_probability: Annotated[float, Field(gt=0, lt=1)] = 0.02
@@ -142,8 +143,8 @@ class RecommendRequest(Strict):
     gradient_sync: GradientSync | None = None
 
 
-Count = Annotated[int | None, BeforeValidator(_whole), Field(gt=0, lt=10**12)]
-Measure = Annotated[float | None, Field(gt=0, lt=1e15)]
+Count = Annotated[Whole, Field(gt=0, lt=10**12)] | None
+Measure = Annotated[float, Field(gt=0, lt=1e15)] | None
 
 
 class ResultRow(Strict):

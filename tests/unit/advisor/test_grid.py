@@ -6,7 +6,6 @@ import pytest
 from advisor.catalog import find_instance
 from advisor.grid import MAX_BATCH_RATIO, Grid, build_grid
 from advisor.model import ModelShape
-from advisor.plan import PRECISIONS
 from advisor.settings import settings_of
 from advisor.workload import Pins, Workload
 
@@ -71,4 +70,5 @@ def test_pins_narrow_an_axis() -> None:
 def test_precisions_are_those_of_the_gpu() -> None:
     assert grid_of(instance="p4d.24xlarge").precisions == ("bf16",)
     assert grid_of(instance="p5.48xlarge").precisions == ("bf16", "fp8")
-    assert grid_of().precisions == PRECISIONS
+    assert grid_of().precisions == ("bf16", "fp8", "mxfp8")
+    assert grid_of(Pins(precision="nvfp4")).precisions == ("nvfp4",)

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from advisor.memory import Memory, estimate_memory, total
+from advisor.memory import Memory, estimate_memory
 from advisor.model import ModelShape
 from advisor.plan import Plan
-from advisor.settings import settings_of
+from advisor.settings import settings_of, total
 from advisor.stack import load_stacks
 from advisor.units import GIB
 
@@ -62,9 +62,7 @@ def test_slicing_the_loss_lowers_a_peak_that_the_logits_make() -> None:
     plan = replace(PLAN, compile=False, activation_checkpointing="full", micro_batch=4)
     whole, sliced = memory_of(plan), memory_of(replace(plan, loss_chunks=8))
     saved = 12 * 4 * 8192 * 128256 * 7 / 8
-    assert float(whole.instants["loss"] - sliced.instants["loss"]) == pytest.approx(
-        saved, rel=0.05
-    )
+    assert float(whole.instants["loss"] - sliced.instants["loss"]) == pytest.approx(saved, rel=0.05)
     assert float(sliced.reserved_bytes) < float(whole.reserved_bytes)
 
 

@@ -1,0 +1,76 @@
+"""The service as a process, over real sockets."""
+
+import json
+import threading
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from running_server import Server
+
+MAX_RSS_BYTES = 150 * 10**6
+QUESTION = {"model": {"name": "llama-3.1-8b"}, "budget_usd": 20000}
+
+
+def call(server: Server, path: str, body: Any = None) -> tuple[int, bytes]:
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(server.url + path, data=data)
+    request.add_header("content-type", "application/json")
+    try:
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return response.status, response.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read()
+
+
+def rss_bytes(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError("the process has no memory")
+
+
+def test_a_question_is_answered_and_kept(server: Server) -> None:
+    status, body = call(server, "/recommend", QUESTION)
+    assert status == 200
+    identity = json.loads(body)["id"]
+    assert call(server, f"/recommendations/{identity}") == (200, body)
+
+
+def test_wrong_questions_have_a_field(server: Server) -> None:
+    status, body = call(server, "/recommend", {"model": {"name": "lama"}})
+    assert status == 422
+    assert json.loads(body)["field"] == "model.name"
+
+
+def test_many_clients_at_once_keep_the_process_small(server: Server) -> None:
+    statuses: list[int] = []
+
+    def ask(budget_usd: int) -> None:
+        statuses.append(call(server, "/recommend", {**QUESTION, "budget_usd": budget_usd})[0])
+
+    threads = [threading.Thread(target=ask, args=(1000 * (n + 1),)) for n in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert statuses == [200] * 16
+    if Path("/proc/self/status").exists():
+        assert rss_bytes(server.pid) < MAX_RSS_BYTES
+
+
+def test_each_request_is_one_line_of_json(server: Server) -> None:
+    assert call(server, "/nowhere-in-the-log")[0] == 404
+    lines = [line for line in server.log.read_text().splitlines() if "nowhere-in-the-log" in line]
+    assert len(lines) == 1
+    entry = json.loads(lines[0])
+    assert (entry["status"], entry["method"]) == (404, "GET")
+    assert entry["request_id"] != "-"
+
+
+@pytest.mark.parametrize("path", ["/", "/results", "/openapi.json", "/static/style.css"])
+def test_pages_are_served(server: Server, path: str) -> None:
+    assert call(server, path)[0] == 200
