@@ -42,7 +42,8 @@ def _whole(value: object) -> object:
     return value
 
 
-Whole = Annotated[int, BeforeValidator(_whole)]
+# Outermost, so that limits are checked on what is a whole number by then.
+WHOLE = BeforeValidator(_whole)
 Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=MAX_FIELD_CHARS)]
 ShortText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 
@@ -116,9 +117,11 @@ class RecommendRequest(Strict):
     """A question. Only `model` is required; what is left out follows stated rules."""
 
     model: ModelChoice
-    num_tokens: Annotated[Whole, Field(ge=1, le=MAX_TOKENS)] | None = None
-    seq_len: Annotated[Whole, Field(ge=1, le=MAX_SEQ_LEN)] | None = None
-    global_batch_tokens: Annotated[Whole, Field(ge=1, le=MAX_GLOBAL_BATCH_TOKENS)] | None = None
+    num_tokens: Annotated[int, Field(ge=1, le=MAX_TOKENS), WHOLE] | None = None
+    seq_len: Annotated[int, Field(ge=1, le=MAX_SEQ_LEN), WHOLE] | None = None
+    global_batch_tokens: Annotated[int, Field(ge=1, le=MAX_GLOBAL_BATCH_TOKENS), WHOLE] | None = (
+        None
+    )
     training: Training = "pretrain"
     budget_usd: Annotated[float, Field(gt=0, le=MAX_USD)] | None = None
     deadline_hours: Annotated[float, Field(gt=0, le=MAX_HOURS)] | None = None
@@ -126,7 +129,7 @@ class RecommendRequest(Strict):
     instances: (
         Annotated[list[ShortText], Field(min_length=1, max_length=MAX_INSTANCE_NAMES)] | None
     ) = None
-    max_instances: Annotated[Whole, Field(ge=1, le=MAX_INSTANCES)] = MAX_INSTANCES
+    max_instances: Annotated[int, Field(ge=1, le=MAX_INSTANCES), WHOLE] = MAX_INSTANCES
     pricing: Pricing = Pricing(kind="training_plan")
     region: ShortText | None = None
     max_oom_probability: Annotated[float, Field(gt=0, lt=1)] = 0.02
@@ -143,7 +146,7 @@ class RecommendRequest(Strict):
     gradient_sync: GradientSync | None = None
 
 
-Count = Annotated[Whole, Field(gt=0, lt=10**12)] | None
+Count = Annotated[int, Field(gt=0, lt=10**12), WHOLE] | None
 Measure = Annotated[float, Field(gt=0, lt=1e15)] | None
 
 
