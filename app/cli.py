@@ -132,9 +132,11 @@ def _serve(given: argparse.Namespace) -> int:
         settings = replace(settings, port=given.port)
     import uvicorn
 
+    from app.allocator import share_one_arena
     from app.logs import configure_logs
     from app.main import create_app
 
+    share_one_arena()
     configure_logs(settings.log_level)
     app = create_app(settings)
     gc.freeze()

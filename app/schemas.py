@@ -135,9 +135,7 @@ class RecommendRequest(Strict):
     max_oom_probability: Annotated[float, Field(gt=0, lt=1)] = 0.02
     precision: Precision | None = None
     activation_checkpointing: Checkpointing | None = None
-    micro_batch: Annotated[int | None, BeforeValidator(_whole), Field(ge=1, le=MAX_MICRO_BATCH)] = (
-        None
-    )
+    micro_batch: Annotated[int, Field(ge=1, le=MAX_MICRO_BATCH), WHOLE] | None = None
     optimizer: Optimizer | None = None
     sharding: Sharding | None = None
     compile: bool | None = None

@@ -26,8 +26,8 @@ WORKLOAD = Workload(
 )
 
 
-def grid_of(pins: Pins = Pins(), instance: str = "p6-b200.48xlarge") -> Grid:
-    return build_grid(WORKLOAD, pins, find_instance(instance), (1, 2, 4))
+def grid_of(pins: Pins | None = None, instance: str = "p6-b200.48xlarge") -> Grid:
+    return build_grid(WORKLOAD, pins or Pins(), find_instance(instance), (1, 2, 4))
 
 
 def test_columns_are_the_settings_of_each_plan() -> None:
