@@ -151,7 +151,8 @@ def _gather_pool(units: Units, settings: Settings, stack: Stack) -> Number:
     """Flat all-gather buffers, which live on a stream, and so in a pool, of their own."""
     if stack.engine == "ddp":
         return 0.0
-    return _block_gather_bytes(settings, stack) * np.maximum(units.largest, 2 * units.block)
+    pool: Number = _block_gather_bytes(settings, stack) * max(units.largest, 2 * units.block)
+    return pool
 
 
 def _block_gather_bytes(settings: Settings, stack: Stack) -> Number:
