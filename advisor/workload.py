@@ -154,22 +154,7 @@ def build_workload(
     open_ended: leave num_tokens open when it is not given (the budget decides).
     Raises InvalidField for figures out of bounds or longer than the model's positions.
     """
-    assumptions: list[str] = []
-    if seq_len is None:
-        seq_len, rule = default_seq_len(shape, training)
-        assumptions.append(rule)
-    bounded("seq_len", seq_len, 1, MAX_SEQ_LEN)
-    if shape.positions == "learned" and seq_len > shape.max_position:
-        raise InvalidField(
-            "seq_len",
-            f"{seq_len:,} is more than the {shape.max_position:,} learned positions of "
-            f"{shape.name}; use at most {shape.max_position:,}",
-        )
-    if seq_len > shape.max_position:
-        assumptions.append(
-            f"seq_len {seq_len:,} is beyond the {shape.max_position:,} positions that "
-            f"{shape.name} was published with; rotary positions allow it, quality is yours to check"
-        )
+    seq_len, assumptions = _checked_seq_len(shape, seq_len, training)
     rule_tokens, rule = default_num_tokens(shape.num_parameters, training)
     if num_tokens is None and not open_ended:
         num_tokens = rule_tokens
@@ -197,3 +182,26 @@ def build_workload(
         training=training,
         assumptions=tuple(assumptions),
     )
+
+
+def _checked_seq_len(
+    shape: ModelShape, seq_len: int | None, training: Training
+) -> tuple[int, list[str]]:
+    """The sequence length asked for, or the rule's, and what was assumed for it."""
+    assumptions: list[str] = []
+    if seq_len is None:
+        seq_len, rule = default_seq_len(shape, training)
+        assumptions.append(rule)
+    bounded("seq_len", seq_len, 1, MAX_SEQ_LEN)
+    if shape.positions == "learned" and seq_len > shape.max_position:
+        raise InvalidField(
+            "seq_len",
+            f"{seq_len:,} is more than the {shape.max_position:,} learned positions of "
+            f"{shape.name}; use at most {shape.max_position:,}",
+        )
+    if seq_len > shape.max_position:
+        assumptions.append(
+            f"seq_len {seq_len:,} is beyond the {shape.max_position:,} positions that "
+            f"{shape.name} was published with; rotary positions allow it, quality is yours to check"
+        )
+    return seq_len, assumptions
