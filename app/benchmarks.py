@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,12 +11,16 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+import numpy as np
 from sqlalchemy import ColumnElement, Select, delete, func, insert, select
 from sqlalchemy.orm import Session
 
 from advisor import __version__
 from advisor.case import OutOfScope, case_of
+from advisor.errors import InvalidField
+from advisor.evidence import memory_points, throughput_points
 from advisor.result import RESULT_COLUMNS, Result, load_shipped_results
+from advisor.throughput_factors import load_factors
 from app.errors import Conflict
 from app.tables import StoredResult, Version
 
@@ -78,8 +83,11 @@ def load_shipped(session: Session) -> None:
 def add_results(session: Session, results: Sequence[Result], *, uploaded_by: str | None) -> Added:
     """Store the user's own results, all or none.
 
-    Raises Conflict when an id is stored with other values, or stands twice in the upload.
+    Raises Conflict when an id is stored with other values, or stands twice in the upload, and
+    InvalidField at a row whose values contradict each other.
     """
+    for index, result in enumerate(results):
+        refuse_contradiction(result, field=f"rows.{index}")
     ids = [result.id for result in results]
     if len(set(ids)) != len(ids):
         twice = sorted({each for each in ids if ids.count(each) > 1})[:MAX_NAMED]
@@ -154,6 +162,30 @@ def scope_of(result: Result) -> tuple[bool, str | None]:
         return False, case.why_not
     reasons = [reason for reason in (case.why_not_memory, case.why_not_throughput) if reason]
     return len(reasons) < 2, "; ".join(reasons) or None
+
+
+def refuse_contradiction(result: Result, *, field: str) -> None:
+    """Raise InvalidField when a run in scope has no finite prediction (8 GPUs in 16 machines).
+
+    One such row among the evidence would leave every later answer without a number.
+    """
+    case = case_of(result)
+    if isinstance(case, OutOfScope):
+        return
+    try:
+        with np.errstate(divide="raise", invalid="raise", over="raise"):
+            points = [
+                *memory_points([case]),
+                *throughput_points([case], load_factors()),
+            ]
+    except (ArithmeticError, ValueError):
+        points = None
+    if points is None or not all(math.isfinite(point.error) for point in points):
+        raise InvalidField(
+            field,
+            "its values contradict each other: check gpus_total, nodes, heads, hidden and "
+            "the batch",
+        )
 
 
 def _insert(

@@ -205,6 +205,7 @@ def _check(given: argparse.Namespace) -> int:
 
 
 def _import(given: argparse.Namespace) -> int:
+    from advisor.errors import AdvisorError
     from app.benchmarks import add_results
     from app.errors import AppError
     from app.service import Service
@@ -217,6 +218,8 @@ def _import(given: argparse.Namespace) -> int:
     except AppError as error:
         print(f"shardwise: {error.detail}", file=sys.stderr)
         return FAILED
+    except AdvisorError as error:
+        raise CommandError(f"{given.file}: {error}") from None
     finally:
         service.database.dispose()
     print(f"{added.num_added} results added, {added.num_unchanged} were there already")

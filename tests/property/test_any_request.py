@@ -1,6 +1,7 @@
 """Whatever is sent, the answer is an answer or a refusal of the one shape; never a 500."""
 
 import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,9 +10,10 @@ from fastapi.testclient import TestClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from advisor.case import Case, case_of
+from advisor.errors import InvalidField
 from advisor.evidence import Evidence
 from advisor.result import RESULT_COLUMNS, Result
+from app.benchmarks import refuse_contradiction
 from app.main import create_app
 from app.schemas import RecommendRequest, ResultRow
 from app.settings import Settings
@@ -133,5 +135,10 @@ ROWS = st.fixed_dictionaries(
 @settings(max_examples=300, deadline=None)
 def test_any_valid_row_can_be_judged_and_calibrated_on(row: dict[str, Any]) -> None:
     result = Result(**ResultRow.model_validate(row).model_dump())
-    if isinstance(case_of(result), Case):
-        assert Evidence.from_results([result]).version
+    try:
+        refuse_contradiction(result, field="rows.0")
+    except InvalidField:
+        return
+    evidence = Evidence.from_results([result])
+    residuals = (*evidence.memory.values(), evidence.throughput)
+    assert all(math.isfinite(each.factor) and math.isfinite(each.interval) for each in residuals)

@@ -133,6 +133,16 @@ def test_other_values_under_a_stored_id_are_a_conflict_and_nothing_is_written(
     assert own_client.get("/results").json()["total"] == total
 
 
+def test_a_row_that_contradicts_itself_is_refused_and_answers_go_on(
+    own_client: TestClient,
+) -> None:
+    rows = [{**ROW, "id": "mine-3"}, {**ROW, "gpus_total": 1, "nodes": 2}]
+    response = own_client.post("/results", json=rows)
+    assert response.status_code == 422
+    assert response.json()["field"] == "rows.1"
+    assert own_client.get("/results", params={"source": "mine"}).json()["total"] == 0
+
+
 def test_an_id_twice_in_one_upload_is_a_conflict(own_client: TestClient) -> None:
     assert own_client.post("/results", json=[ROW, ROW]).status_code == 409
 
