@@ -50,8 +50,8 @@ def block_bytes(shape: ModelShape, settings: Settings, stack: Stack) -> BlockByt
     kept_bf16 = residuals + norm_outputs + attention + mlp + product
     kept_bf16 += stack.block_extra_bytes * h
     eager = 1.0 - settings.compiled
-    # An eager float8 linear keeps its cast input (1 byte) and the scaled bf16 copy (2 bytes).
-    fp8_casts = 3.0 * (3 * h + q + (2 if shape.gated_mlp else 1) * h + i)
+    # Eager float8 linears of 2024 kept their cast input (1 byte) and a scaled bf16 copy (2).
+    fp8_casts = stack.eager_fp8_bytes * (3 * h + q + (2 if shape.gated_mlp else 1) * h + i)
     norms_fp32 = FP32 * 2 * h * eager if stack.full_precision_norms else 0.0
     kept = (
         _by_precision(

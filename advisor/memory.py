@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.activations import BF16, FP32, BlockBytes, block_bytes
 from advisor.model import ModelShape
@@ -108,8 +109,10 @@ def estimate_memory(shape: ModelShape, settings: Settings, stack: Stack) -> Memo
     reserved = {name: held + total(terms) for name, terms in instants.items()}
     # Before the backward only what earlier micro steps accumulated exists of the gradients.
     earlier = np.where(settings.accumulation_steps > 1, gradients, 0.0) + total(states)
+    later = total(states) + gradients
+    flat = _flat_buffers(units, settings, stack)
     active = {
-        name: total(terms) + (earlier if name in _BEFORE_GRADIENTS else total(states) + gradients)
+        name: total(terms) + (earlier if name in _BEFORE_GRADIENTS else later) + flat.get(name, 0.0)
         for name, terms in instants.items()
     }
     return Memory(
@@ -155,6 +158,19 @@ def _gather_pool(units: Units, settings: Settings, stack: Stack) -> Number:
     return pool
 
 
+def _flat_buffers(units: Units, settings: Settings, stack: Stack) -> Terms:
+    """What FSDP2 copies the last gathered unit out of, alive beside the copy, by instant."""
+    if stack.engine != "fsdp2":
+        return {}
+    block = _block_gather_bytes(settings, stack) * units.block
+    head = stack.gather_bytes * max(units.head, units.block)
+    return {
+        "loss": np.where(_sliced_with_head(settings, stack), head, block),
+        "first block backward": block,
+        "last block backward": block,
+    }
+
+
 def _block_gather_bytes(settings: Settings, stack: Stack) -> Number:
     if not stack.fp8_gather:
         return stack.gather_bytes
@@ -162,13 +178,23 @@ def _block_gather_bytes(settings: Settings, stack: Stack) -> Number:
 
 
 def _gathered(
-    units: Units, settings: Settings, stack: Stack, *, num_blocks: float, edge: float
+    units: Units,
+    settings: Settings,
+    stack: Stack,
+    *,
+    num_blocks: float,
+    edge: float,
+    after_forward: bool,
 ) -> Number:
-    """Unsharded parameters: `edge` elements, and some blocks or, without resharding, all."""
+    """Unsharded parameters: `edge` elements, and some blocks.
+
+    after_forward: without resharding all blocks are still gathered (the backward frees each).
+    """
     if stack.engine == "ddp":
         # Mixed precision by autocast keeps a bf16 copy of the fp32 weights while a step lasts.
         return BF16 * units.total if stack.weight_bytes > BF16 else 0.0
-    blocks = np.where(settings.reshard > 0, num_blocks * units.block, units.blocks)
+    few = num_blocks * units.block
+    blocks = np.where(settings.reshard > 0, few, units.blocks) if after_forward else few
     return stack.gather_bytes * edge + _block_gather_bytes(settings, stack) * blocks
 
 
@@ -188,12 +214,13 @@ def _logits(shape: ModelShape, settings: Settings, stack: Stack) -> Terms:
         return {}
     chunks = _chunks(settings, stack)
     per_logit = np.where(settings.compiled > 0, stack.compiled_logit_bytes, stack.logit_bytes)
-    sliced = per_logit / chunks
-    if not stack.chunks_cover_head:
+    if stack.chunks_cover_head:
+        sliced = np.where(chunks > 1, stack.sliced_logit_bytes / chunks, per_logit)
+    else:
         whole = np.minimum(WHOLE_LOGIT_BYTES, per_logit)
         sliced = np.where(chunks > 1, whole + (per_logit - whole) / chunks, per_logit)
     elements = settings.tokens * shape.vocab_size
-    hidden = FP32 * shape.hidden_size * settings.tokens
+    hidden = stack.slice_gradient_bytes * shape.hidden_size * settings.tokens
     head = BF16 * shape.head_matmul_parameters
     return {
         "logits": sliced * elements,
@@ -205,8 +232,8 @@ def _chunks(settings: Settings, stack: Stack) -> Number:
     return np.maximum(settings.loss_chunks, max(stack.built_in_loss_chunks, 1.0))
 
 
-def _sliced_with_head(settings: Settings, stack: Stack) -> Number:
-    """Whether head and loss ran slice by slice: the head's gradient is then reduced by itself."""
+def _sliced_with_head(settings: Settings, stack: Stack) -> NDArray[np.bool_]:
+    """Whether head and loss run slice by slice."""
     return np.logical_and(_chunks(settings, stack) > 1, stack.chunks_cover_head)
 
 
@@ -217,7 +244,7 @@ def _loss(
         "activations": _saved(shape, block, settings),
         "last hidden states": 3 * BF16 * shape.hidden_size * settings.tokens,
         "gathered parameters": _gathered(
-            units, settings, stack, num_blocks=0.0, edge=units.at_loss
+            units, settings, stack, num_blocks=0.0, edge=units.at_loss, after_forward=True
         ),
         **_logits(shape, settings, stack),
     }
@@ -233,9 +260,13 @@ def _first_block(
         "activations": _saved(shape, block, settings),
         "recomputed block": recomputed * settings.tokens,
         "block temporaries": block.transient * settings.tokens,
-        "gathered parameters": _gathered(units, settings, stack, num_blocks=2.0, edge=units.root),
+        "gathered parameters": _gathered(
+            units, settings, stack, num_blocks=2.0, edge=units.root, after_forward=True
+        ),
         "gradient reduction": np.where(
-            _sliced_with_head(settings, stack), 0.0, _reduction(stack, units.head)
+            stack.head_reduced_first & _sliced_with_head(settings, stack),
+            0.0,
+            _reduction(stack, units.head),
         )
         + _whole_gradient(stack, units.root and shape.head_matmul_parameters),
     }
@@ -244,7 +275,9 @@ def _first_block(
 def _last_block(units: Units, block: BlockBytes, settings: Settings, stack: Stack) -> Terms:
     """End of the first block's backward: nearly all gradients exist."""
     return {
-        "gathered parameters": _gathered(units, settings, stack, num_blocks=1.0, edge=units.root),
+        "gathered parameters": _gathered(
+            units, settings, stack, num_blocks=1.0, edge=units.root, after_forward=False
+        ),
         "recomputed block": (block.kept + block.transient) * settings.tokens,
         "gradient reduction": _reduction(stack, units.block)
         + _whole_gradient(stack, units.block + units.root),
@@ -255,7 +288,9 @@ def _embedding(units: Units, settings: Settings, stack: Stack) -> Terms:
     """Gradient of the embedding, or of the whole root unit, and its reduction."""
     edge = units.root or units.embedding
     return {
-        "gathered parameters": _gathered(units, settings, stack, num_blocks=0.0, edge=edge),
+        "gathered parameters": _gathered(
+            units, settings, stack, num_blocks=0.0, edge=units.root, after_forward=False
+        ),
         "gradient reduction": _reduction(stack, edge) + _whole_gradient(stack, edge),
     }
 

@@ -25,6 +25,11 @@ class Stack:
     built_in_loss_chunks: slices that the program always takes the loss in; 0 leaves it to the plan.
     chunks_cover_head: slices include the head's product; otherwise the bf16 logits and their
         gradient stay whole (4 bytes per logit) and only the fp32 part is sliced.
+    head_reduced_first: a sliced loss runs the head's backward, reduction included, by itself;
+        otherwise the reduction is under way when the backward of the blocks begins.
+    sliced_logit_bytes: bytes per logit of one slice, where slices include the head's product.
+    slice_gradient_bytes: per element of the hidden states' gradient that a sliced loss gathers.
+    eager_fp8_bytes: per input element of an eager float8 linear that it keeps beside the bf16 one.
     full_precision_norms: norms keep an fp32 copy of their input when not compiled.
     block_extra_bytes: per token and hidden element that a block keeps beside the usual (dropout
         masks and sums).
@@ -56,6 +61,10 @@ class Stack:
     compiled_logit_bytes: float
     built_in_loss_chunks: float
     chunks_cover_head: bool
+    head_reduced_first: bool
+    sliced_logit_bytes: float
+    slice_gradient_bytes: float
+    eager_fp8_bytes: float
     full_precision_norms: bool
     block_extra_bytes: float
     expand_kv: bool
