@@ -221,7 +221,7 @@ def _settings_of(result: Result, stack: Stack) -> Settings | str:
     if precision is None:
         return f"compute format {result.compute_dtype or 'not stated'} is not modelled"
     kept, per_op, full = checkpointing_fractions(mode, _checkpoint_every(result, mode))
-    gpus_per_instance = min(gpus, gpus // max(result.nodes or 0, 1) if result.nodes else 8)
+    gpus_per_instance = max(min(gpus, gpus // result.nodes if result.nodes else 8), 1)
     shard = _shard_degree(result, gpus, gpus_per_instance)
     steps = float(result.grad_accum or 1)
     return Settings(

@@ -338,7 +338,9 @@ def _exposed(
     exposed = _beside(gather + scatter, busy_s, factors)
     gathering = exposed * (gather / np.maximum(gather + scatter, 1e-30))
     scattering = exposed - gathering
-    copying = _beside(_replicas_s(shape, settings, stack, fabric, factors), busy_s / 3.0, factors)
+    # Copies reduce after the scatters of the backward, beside what those leave of its compute.
+    left_s = np.maximum(busy_s - (gather + scatter), 0.0) / 3.0
+    copying = _beside(_replicas_s(shape, settings, stack, fabric, factors), left_s, factors)
     # With a deferred reduction only the last micro step has one.
     reductions = np.where(np.asarray(settings.defer_sync) > 0, 1.0, steps)
     only_gathering = _beside(gather, busy_s, factors)
