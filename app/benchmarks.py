@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import math
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,17 +10,13 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-import numpy as np
 from sqlalchemy import ColumnElement, Select, delete, func, insert, select
 from sqlalchemy.orm import Session
 
 from advisor import __version__
-from advisor.case import OutOfScope, case_of
-from advisor.errors import InvalidField
-from advisor.evidence import memory_points, throughput_points
 from advisor.result import RESULT_COLUMNS, Result, load_shipped_results
-from advisor.throughput_factors import load_factors
 from app.errors import Conflict
+from app.laws import refuse_contradiction, scope_of
 from app.tables import StoredResult, Version
 
 SHIPPED, USER = "shipped", "user"
@@ -153,39 +148,6 @@ def shipped_version() -> str:
     """Hash of the shipped file and of the package's version, whose laws judge the scope."""
     data = resources.files("advisor").joinpath("data/benchmarks.csv").read_bytes()
     return hashlib.sha256(__version__.encode() + b"\n" + data).hexdigest()[:12]
-
-
-def scope_of(result: Result) -> tuple[bool, str | None]:
-    """Whether the advisor can predict memory or speed of this run; what it cannot, and why."""
-    case = case_of(result)
-    if isinstance(case, OutOfScope):
-        return False, case.why_not
-    reasons = [reason for reason in (case.why_not_memory, case.why_not_throughput) if reason]
-    return len(reasons) < 2, "; ".join(reasons) or None
-
-
-def refuse_contradiction(result: Result, *, field: str) -> None:
-    """Raise InvalidField when a run in scope has no finite prediction (8 GPUs in 16 machines).
-
-    One such row among the evidence would leave every later answer without a number.
-    """
-    case = case_of(result)
-    if isinstance(case, OutOfScope):
-        return
-    try:
-        with np.errstate(divide="raise", invalid="raise", over="raise"):
-            points = [
-                *memory_points([case]),
-                *throughput_points([case], load_factors()),
-            ]
-    except (ArithmeticError, ValueError):
-        points = None
-    if points is None or not all(math.isfinite(point.error) for point in points):
-        raise InvalidField(
-            field,
-            "its values contradict each other: check gpus_total, nodes, heads, hidden and "
-            "the batch",
-        )
 
 
 def _insert(

@@ -3,13 +3,17 @@
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sqlalchemy.orm import Session
 
 from advisor.catalog import Catalog, load_catalog
-from advisor.evidence import Evidence
 from advisor.result import Result
 from app.benchmarks import all_results, content_version, results_version
+from app.laws import evidence_of
+
+if TYPE_CHECKING:
+    from advisor.evidence import Evidence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +21,7 @@ class Knowledge:
     """What the advisor knows. results_version: hash of the results that it was calibrated on."""
 
     catalog: Catalog
-    evidence: Evidence
+    evidence: "Evidence"
     results_version: str
 
 
@@ -25,7 +29,7 @@ def knowledge_of(results: Sequence[Result]) -> Knowledge:
     """Knowledge calibrated on these results."""
     return Knowledge(
         catalog=load_catalog(),
-        evidence=Evidence.from_results(results),
+        evidence=evidence_of(results),
         results_version=content_version(results),
     )
 

@@ -19,11 +19,11 @@ from advisor.catalog import Catalog
 from advisor.model_catalog import CatalogModel, find_model
 from advisor.model_config import shape_from_config
 from advisor.model_size import shape_from_size
-from advisor.search import recommend
 from advisor.workload import Constraints, Pins, Workload, build_workload, default_objective
 from app.answer import KnownModel, recommendation_json
 from app.errors import NotFound, ServiceUnavailable
 from app.knowledge import Knowledge
+from app.laws import recommendation
 from app.schemas import ModelChoice, RecommendRequest
 from app.tables import StoredRecommendation
 
@@ -70,7 +70,7 @@ def answer(request: RecommendRequest, knowledge: Knowledge) -> Answer:
     model = known_model(request.model)
     constraints = constraints_of(request, knowledge.catalog)
     workload = workload_of(request, model, constraints)
-    found = recommend(workload, constraints, knowledge.catalog, knowledge.evidence)
+    found = recommendation(workload, constraints, knowledge.catalog, knowledge.evidence)
     content = recommendation_json(echo(request), model, workload, found)
     content["results_version"] = knowledge.results_version
     identity = hashlib.sha256(json_bytes(content)).hexdigest()[:ID_CHARS]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from advisor.errors import InvalidField
 from advisor.evidence import Evidence
 from advisor.result import RESULT_COLUMNS, Result
-from app.benchmarks import refuse_contradiction
+from app.laws import refuse_contradiction
 from app.main import create_app
 from app.schemas import RecommendRequest, ResultRow
 from app.settings import Settings

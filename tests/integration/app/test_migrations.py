@@ -9,9 +9,10 @@ from sqlalchemy import create_engine, event, func, inspect, select
 from sqlalchemy.orm import Session
 
 from advisor.result import load_shipped_results
-from app.benchmarks import all_results, load_shipped, results_version, scope_of
+from app.benchmarks import all_results, load_shipped, results_version
 from app.database import Database, alembic_config, database_url, head_revision, upgrade
 from app.errors import ServiceUnavailable
+from app.laws import scope_of
 from app.tables import StoredResult, Table, Version
 
 

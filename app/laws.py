@@ -1,0 +1,69 @@
+"""The advisor's laws, imported when they are first used: numpy would delay the service's start."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from advisor.catalog import Catalog
+from advisor.errors import InvalidField
+from advisor.recommendation import Recommendation
+from advisor.result import Result
+from advisor.workload import Constraints, Workload
+
+if TYPE_CHECKING:
+    from advisor.evidence import Evidence
+
+# ruff: noqa: PLC0415 - late imports are what this module is for
+
+
+def evidence_of(results: Sequence[Result]) -> "Evidence":
+    """The calibration on these results."""
+    from advisor.evidence import Evidence
+
+    return Evidence.from_results(results)
+
+
+def recommendation(
+    workload: Workload, constraints: Constraints, catalog: Catalog, evidence: "Evidence"
+) -> Recommendation:
+    """advisor.search.recommend."""
+    from advisor.search import recommend
+
+    return recommend(workload, constraints, catalog, evidence)
+
+
+def scope_of(result: Result) -> tuple[bool, str | None]:
+    """Whether the advisor can predict memory or speed of this run; what it cannot, and why."""
+    from advisor.case import OutOfScope, case_of
+
+    case = case_of(result)
+    if isinstance(case, OutOfScope):
+        return False, case.why_not
+    reasons = [reason for reason in (case.why_not_memory, case.why_not_throughput) if reason]
+    return len(reasons) < 2, "; ".join(reasons) or None
+
+
+def refuse_contradiction(result: Result, *, field: str) -> None:
+    """Raise InvalidField when a run in scope has no finite prediction (8 GPUs in 16 machines).
+
+    One such row among the evidence would leave every later answer without a number.
+    """
+    import numpy as np
+
+    from advisor.case import OutOfScope, case_of
+    from advisor.evidence import memory_points, throughput_points
+    from advisor.throughput_factors import load_factors
+
+    case = case_of(result)
+    if isinstance(case, OutOfScope):
+        return
+    try:
+        with np.errstate(divide="raise", invalid="raise", over="raise"):
+            points = [*memory_points([case]), *throughput_points([case], load_factors())]
+    except (ArithmeticError, ValueError):
+        points = None
+    if points is None or not all(math.isfinite(point.error) for point in points):
+        raise InvalidField(
+            field,
+            "its values contradict each other: check gpus_total, nodes, heads, hidden, the batch",
+        )
