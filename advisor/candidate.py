@@ -119,7 +119,7 @@ def _memory(
         },
         interval_bytes=(round(peak / spread), round(peak * spread)),
         out_of_memory_probability=float(
-            evidence.out_of_memory_probability(raw, settings, capacity)
+            evidence.out_of_memory_probability(raw.active_bytes, settings, capacity)
         ),
     )
 

@@ -66,7 +66,7 @@ def _predicted_row(case: Case, evidence: Evidence) -> dict[str, Any]:
         row["predicted_mem_interval_gib"] = [memory.low, memory.high]
         row["out_of_memory_probability"] = float(
             evidence.out_of_memory_probability(
-                predict_memory(case), case.settings, capacity_bytes(case.gpu)
+                predict_memory(case).active_bytes, case.settings, capacity_bytes(case.gpu)
             )
         )
     if case.why_not_throughput is None:

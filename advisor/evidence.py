@@ -15,7 +15,7 @@ from advisor.hardware import Gpu
 from advisor.memory import Memory, estimate_memory
 from advisor.model import ModelShape
 from advisor.neighbours import Neighbourhood
-from advisor.residual import Residual, student_t4_cdf
+from advisor.residual import Residual, student_t4_cdf, student_t4_quantile
 from advisor.result import Result
 from advisor.settings import Number, Settings
 from advisor.stack import Stack
@@ -87,14 +87,21 @@ class Evidence:
         mode = "compiled" if np.all(np.greater(settings.compiled, 0)) else "eager"
         return self.memory[f"{kind}/{mode}"]
 
+    def live_bytes_limit(
+        self, settings: Settings, capacity_bytes: float, probability: float
+    ) -> float:
+        """The live bytes up to which a plan runs out of memory with at most this probability."""
+        scale = self.memory_residual(settings).scale
+        return capacity_bytes * math.exp(-scale * student_t4_quantile(1.0 - probability))
+
     def out_of_memory_probability(
-        self, memory: Memory, settings: Settings, capacity_bytes: float
+        self, active_bytes: Number, settings: Settings, capacity_bytes: float
     ) -> Number:
         """Probability that the live bytes of the peak are more than the GPU has.
 
         What the allocator holds beyond them it gives back before it fails, at the price of speed.
         """
-        room = np.log(capacity_bytes / memory.active_bytes)
+        room = np.log(capacity_bytes / active_bytes)
         return 1.0 - student_t4_cdf(room / self.memory_residual(settings).scale)
 
 

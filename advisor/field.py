@@ -24,10 +24,8 @@ WEIGHT_BYTES = 4.0
 class Field:
     """One instance type's plans. Arrays broadcast to grid.shape; Offers are its usable ones.
 
-    probability: of running out of memory. roomy: what the allocator is likely to hold fits too, so
-    that it need not give memory back and ask again (throughput falls then: fms-fsdp issue 63).
-    possible: the plan means something, near the batch asked
-    for, and no stored result vetoes it.
+    possible: the plan means something, near the batch asked for, and no stored result vetoes it.
+    evidence: what gives the probability of running out of memory.
     """
 
     grid: Grid
@@ -35,9 +33,33 @@ class Field:
     terms: Terms
     memory: Memory
     step: StepTime
-    probability: FloatArray
-    roomy: NDArray[np.bool_]
     possible: NDArray[np.bool_]
+    evidence: Evidence
+
+    def probability(self, index: NDArray[np.int64]) -> FloatArray:
+        """Of running out of memory, for the plans at flat indices."""
+        return np.asarray(
+            self.evidence.out_of_memory_probability(
+                flat(self, self.memory.active_bytes, index),
+                self.settings,
+                capacity_bytes(self.grid.instance.gpu),
+            )
+        )
+
+    def fits(self, max_probability: float) -> NDArray[np.bool_]:
+        """Plans that are possible and fit.
+
+        What the allocator is likely to hold fits too, so that it need not give memory back and ask
+        again (throughput falls then: fms-fsdp issue 63).
+        """
+        capacity = capacity_bytes(self.grid.instance.gpu)
+        limit = self.evidence.live_bytes_limit(self.settings, capacity, max_probability)
+        held = capacity / self.evidence.memory_residual(self.settings).factor
+        return (
+            self.possible
+            & (self.memory.active_bytes <= limit)
+            & (self.memory.reserved_bytes <= held)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,15 +80,19 @@ class Offers:
 
 
 def build_field(
-    workload: Workload, grid: Grid, terms: Terms, stack: Stack, evidence: Evidence
+    workload: Workload,
+    grid: Grid,
+    terms: Terms,
+    stack: Stack,
+    evidence: Evidence,
+    *,
+    memory: Memory | None = None,
 ) -> Field:
-    """Memory, speed and risk of all plans of a grid."""
+    """Memory and speed of all plans of a grid; `memory` where it is known from an equal grid."""
     settings = grid.settings()
     gpu = grid.instance.gpu
-    memory = estimate_memory(workload.shape, settings, stack)
-    probability = evidence.out_of_memory_probability(memory, settings, capacity_bytes(gpu))
+    memory = memory or estimate_memory(workload.shape, settings, stack)
     veto = vetoed(evidence, workload.shape, settings, stack, gpu)
-    held = evidence.memory_residual(settings).factor * memory.reserved_bytes
     step = step_time(
         workload.shape, settings, stack, gpu, fabric_of(grid.instance), evidence.factors
     )
@@ -76,9 +102,8 @@ def build_field(
         terms=terms,
         memory=memory,
         step=step,
-        probability=np.asarray(probability, dtype=np.float64),
-        roomy=np.asarray(held <= capacity_bytes(gpu)),
         possible=np.broadcast_to(grid.valid() & ~veto, grid.shape),
+        evidence=evidence,
     )
 
 
@@ -97,15 +122,8 @@ def offers(
     field: Field, workload: Workload, constraints: Constraints, speed_factor: float
 ) -> Offers:
     """The plans that fit, with their cost and hours."""
-    likely = field.probability <= constraints.max_oom_probability
-    fits = field.possible & field.roomy & likely
-    return offers_at(
-        field,
-        workload,
-        constraints,
-        speed_factor,
-        np.flatnonzero(np.broadcast_to(fits, field.grid.shape)),
-    )
+    index = np.flatnonzero(field.fits(constraints.max_oom_probability))
+    return offers_at(field, workload, constraints, speed_factor, index)
 
 
 def offers_at(
@@ -141,7 +159,7 @@ def offers_at(
         num_instances=num_instances,
         hours=columns.wall_s(training_s, num_instances, checkpoint) / HOUR_S,
         usd=columns.total_usd(training_s, num_instances, checkpoint),
-        probability=flat(field, field.probability, index),
+        probability=field.probability(index),
     )
 
 

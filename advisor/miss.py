@@ -110,10 +110,12 @@ def _beyond_memory(
     """No plan fits in memory with the accepted risk."""
     best: tuple[float, Field, int] | None = None
     for field in fields:
-        shape = field.grid.shape
-        need = np.where(field.possible, np.broadcast_to(field.probability, shape), np.inf)
-        bytes_over = field.memory.reserved_bytes / field.grid.instance.gpu.usable_bytes
-        need = need + 1e-6 * np.where(field.possible, np.broadcast_to(bytes_over, shape), 0.0)
+        # The share of the GPU that is alive at the peak orders plans as the probability does.
+        need = np.where(
+            field.possible,
+            field.memory.active_bytes / field.grid.instance.gpu.usable_bytes,
+            np.inf,
+        )
         at = int(np.argmin(need))
         value = float(need.ravel()[at])
         if np.isfinite(value) and (best is None or value < best[0]):

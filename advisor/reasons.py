@@ -11,31 +11,31 @@ from numpy.typing import NDArray
 
 from advisor.field import Field, Offers, flat, offers_at
 from advisor.grid import AXES, Grid
+from advisor.plan import Plan
 from advisor.recommendation import Reason
 from advisor.settings import FloatArray
 from advisor.units import GIB
 from advisor.workload import Constraints, Workload
 
-_WHY = {
-    "num_instances": "meets budget and deadline at the best objective",
-    "sharding": "splits the model's states no wider than memory needs and the network allows",
-    "activation_checkpointing": "keeps as much as fits, so that least is computed twice",
-    "precision": "compute format of the blocks' matrix products; weights and optimizer stay fp32",
-    "micro_batch": "large enough for efficient kernels, small enough to leave headroom",
-    "loss_chunks": "slices of head and loss; more slices hold fewer logits at once",
-    "reshard_after_forward": "frees gathered weights between forward and backward",
-    "gradient_sync": "when gradients are reduced while micro steps accumulate",
+_CHECKPOINTING = {
+    "none": "every activation is kept, nothing is computed twice",
+    "selective": "matrix products and attention are kept, the cheap rest is computed again",
+    "full": "only the input of each block is kept, its forward is computed again",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rival:
-    """The best plan of another instance type."""
-
-    instance_type: str
-    usd: float
-    hours: float
-    num_tokens: float
+_PRECISION = {
+    "bf16": "the reference format; nothing is quantised",
+    "fp8": "matrix products of the blocks in FP8; weights and optimizer stay fp32",
+    "mxfp8": "matrix products of the blocks in block-scaled FP8; weights and optimizer stay fp32",
+    "nvfp4": "matrix products of the blocks in FP4; weights and optimizer stay fp32",
+}
+_RESHARD = {
+    True: "a block's gathered weights are freed, and gathered again for its backward",
+    False: "gathered weights stay until the backward: one gather fewer",
+}
+_SYNC = {
+    "each": "gradients are reduced in each micro step and stay sharded",
+    "last": "gradients are reduced once a step; until then each GPU has them whole",
+}
 
 
 def reasons(
@@ -50,27 +50,28 @@ def reasons(
     field = offers.field
     here = int(offers.index[position])
     at = [int(i) for i in np.unravel_index(here, field.grid.shape)]
+    along = [_others(field.grid, at, axis) for axis in range(len(AXES))]
+    index = np.asarray([here, *(place for places in along for place in places)], dtype=np.int64)
+    table = _Table(
+        possible=flat(field, field.possible, index) > 0,
+        peak_gib=flat(field, field.memory.reserved_bytes, index) * memory_factor / GIB,
+        offers=offers_at(field, workload, constraints, speed_factor, index),
+    )
     found = []
-    for axis, name in enumerate(AXES):
-        others = _others(field.grid, at, axis)
-        index = np.asarray([here, *others], dtype=np.int64)
-        figures = _Figures(
-            possible=np.broadcast_to(field.possible, field.grid.shape).ravel()[index],
-            peak_gib=flat(field, field.memory.reserved_bytes, index) * memory_factor / GIB,
-            probability=flat(field, field.probability, index),
-            offers=offers_at(field, workload, constraints, speed_factor, index),
-        )
-        found.append(_reason(field, name, figures, constraints))
+    first = 1
+    for name, places in zip(AXES, along, strict=True):
+        rows = np.arange(first, first + len(places))
+        first += len(places)
+        found.append(_reason(field, name, table, rows, constraints))
     return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Figures:
-    """Columns over one axis: first the chosen value, then the others."""
+class _Table:
+    """Columns over the chosen plan (row 0) and all that differ from it along one axis."""
 
     possible: NDArray[np.bool_]
     peak_gib: FloatArray
-    probability: FloatArray
     offers: Offers
 
 
@@ -85,34 +86,59 @@ def _others(grid: Grid, at: Sequence[int], axis: int) -> list[int]:
     return found
 
 
-def _reason(field: Field, name: str, figures: _Figures, constraints: Constraints) -> Reason:
-    index = figures.offers.index
+def _why(plan: Plan, name: str) -> str:
+    """What a setting's value means for the run."""
+    checkpointing = _CHECKPOINTING[plan.activation_checkpointing]
+    if plan.checkpoint_every:
+        every = plan.checkpoint_every
+        checkpointing = f"one block in {every} keeps only its input, the others keep everything"
+    slices = f"head and loss in {plan.loss_chunks} slices: one slice of logits is alive"
+    meanings = {
+        "num_instances": "meets budget and deadline at the best objective",
+        "sharding": "GPUs that one copy of weights, gradients and optimizer is split over",
+        "activation_checkpointing": checkpointing,
+        "precision": _PRECISION[plan.precision],
+        "micro_batch": f"with {plan.accumulation_steps} micro steps it makes the global batch",
+        "loss_chunks": slices if plan.loss_chunks > 1 else "the loss takes all logits at once",
+        "reshard_after_forward": _RESHARD[plan.reshard_after_forward],
+        "gradient_sync": _SYNC[plan.gradient_sync],
+    }
+    return meanings[name]
+
+
+def _reason(
+    field: Field, name: str, table: _Table, rows: NDArray[np.int64], constraints: Constraints
+) -> Reason:
+    here = int(table.offers.index[0])
     return Reason(
         setting=name,
-        value=value_of(field.grid, int(index[0]), name),
-        reason=_WHY[name],
-        next_best=_next_best(field, name, figures, constraints),
+        value=value_of(field.grid, here, name),
+        reason=_why(field.grid.plan(here), name),
+        next_best=_next_best(field, name, table, rows, constraints),
     )
 
 
-def _next_best(field: Field, name: str, figures: _Figures, constraints: Constraints) -> str | None:
-    usable = np.flatnonzero(figures.possible[1:]) + 1
+def _next_best(
+    field: Field, name: str, table: _Table, rows: NDArray[np.int64], constraints: Constraints
+) -> str | None:
+    usable = rows[table.possible[rows]]
     if usable.size == 0:
         return None
-    limit = constraints.max_oom_probability
-    fitting = usable[figures.probability[usable] <= limit]
+    risk = table.offers.probability
+    capacity = field.grid.instance.gpu.usable_bytes / GIB
+    fits = (risk <= constraints.max_oom_probability) & (table.peak_gib <= capacity)
+    fitting = usable[fits[usable]]
     if fitting.size == 0:
-        nearest = int(usable[np.argmin(figures.probability[usable])])
-        capacity = field.grid.instance.gpu.usable_bytes / GIB
+        nearest = int(usable[np.argmin(risk[usable])])
         return (
-            f"{value_of(field.grid, int(figures.offers.index[nearest]), name)}: needs "
-            f"{figures.peak_gib[nearest]:.1f} of {capacity:.1f} GiB, out of memory with "
-            f"probability {figures.probability[nearest]:.0%}"
+            f"{value_of(field.grid, int(table.offers.index[nearest]), name)}: needs "
+            f"{table.peak_gib[nearest]:.1f} of {capacity:.1f} GiB, out of memory with "
+            f"probability {risk[nearest]:.0%}"
         )
-    rival = int(fitting[np.argmin(_objective(figures.offers, constraints)[fitting])])
+    rival = int(fitting[np.argmin(_objective(table.offers, constraints)[fitting])])
     return (
-        f"{value_of(field.grid, int(figures.offers.index[rival]), name)}: "
-        f"{_compared(figures.offers, rival)}, {figures.peak_gib[rival]:.1f} GiB"
+        f"{value_of(field.grid, int(table.offers.index[rival]), name)}: "
+        f"{_compared(table.offers, rival)}, {table.peak_gib[rival]:.1f} GiB"
     )
 
 

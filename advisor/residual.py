@@ -42,6 +42,16 @@ def student_t4_cdf(x: Number) -> Number:
     return value
 
 
+def student_t4_quantile(probability: float) -> float:
+    """Quantile of Student's t with 4 degrees of freedom (closed form: Shaw 2006, section 2.4)."""
+    if not 0.0 < probability < 1.0:
+        return math.copysign(math.inf, probability - 0.5)
+    alpha = 4.0 * probability * (1.0 - probability)
+    root = math.sqrt(min(alpha, 1.0))
+    ratio = math.cos(math.acos(root) / 3.0) / root
+    return math.copysign(2.0 * math.sqrt(max(ratio - 1.0, 0.0)), probability - 0.5)
+
+
 def conformal_half_width(errors: Sequence[float], coverage: float = 0.9) -> float:
     """The ⌈(n+1)·coverage⌉-th smallest absolute error: split-conformal half width.
 

@@ -14,6 +14,7 @@ from advisor.evidence import Evidence
 from advisor.field import Field, Offers, build_field, offers
 from advisor.grid import build_grid
 from advisor.hardware import Instance
+from advisor.memory import Memory
 from advisor.miss import nearest_miss
 from advisor.price import NoPrice
 from advisor.reasons import reasons
@@ -111,12 +112,19 @@ def _fields(
     evidence: Evidence,
 ) -> list[Field]:
     fields = []
+    # Memory does not depend on the GPU: instance types with the same choices share it.
+    memories: dict[tuple[object, ...], Memory] = {}
     for terms in sold:
         grid = build_grid(
             workload, constraints.pins, terms.instance, _counts(terms.instance, constraints)
         )
-        if grid.size:
-            fields.append(build_field(workload, grid, terms, stack, evidence))
+        if not grid.size:
+            continue
+        key = (terms.instance.num_gpus, grid.num_instances, grid.precisions)
+        known = memories.get(key)
+        field = build_field(workload, grid, terms, stack, evidence, memory=known)
+        memories[key] = field.memory
+        fields.append(field)
     if not fields:
         raise InvalidField(
             "precision",

@@ -44,9 +44,9 @@ def scope_of(result: Result) -> tuple[bool, str | None]:
 
 
 def refuse_contradiction(result: Result, *, field: str) -> None:
-    """Raise InvalidField when a run in scope has no finite prediction (8 GPUs in 16 machines).
+    """Raise InvalidField for more machines than GPUs, or a run in scope without a finite prediction.
 
-    One such row among the evidence would leave every later answer without a number.
+    One such row among the evidence could leave every later answer without a number.
     """
     import numpy as np
 
@@ -54,6 +54,10 @@ def refuse_contradiction(result: Result, *, field: str) -> None:
     from advisor.evidence import memory_points, throughput_points
     from advisor.throughput_factors import load_factors
 
+    if (result.nodes or 0) > (result.gpus_total or math.inf):
+        raise InvalidField(
+            f"{field}.nodes", f"{result.nodes} are more than the {result.gpus_total} GPUs"
+        )
     case = case_of(result)
     if isinstance(case, OutOfScope):
         return

@@ -139,7 +139,7 @@ def test_a_row_that_contradicts_itself_is_refused_and_answers_go_on(
     rows = [{**ROW, "id": "mine-3"}, {**ROW, "gpus_total": 1, "nodes": 2}]
     response = own_client.post("/results", json=rows)
     assert response.status_code == 422
-    assert response.json()["field"] == "rows.1"
+    assert response.json()["field"] == "rows.1.nodes"
     assert own_client.get("/results", params={"source": "mine"}).json()["total"] == 0
 
 
