@@ -44,7 +44,7 @@ def scope_of(result: Result) -> tuple[bool, str | None]:
 
 
 def refuse_contradiction(result: Result, *, field: str) -> None:
-    """Raise InvalidField for more machines than GPUs, or a run in scope without a finite prediction.
+    """Raise InvalidField for more machines than GPUs, or a scoped run without finite prediction.
 
     One such row among the evidence could leave every later answer without a number.
     """

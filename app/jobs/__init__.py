@@ -1,0 +1,1 @@
+"""Jobs: training runs that were asked for, carried out by one of the backends, and followed."""

@@ -1,0 +1,16 @@
+"""API keys, sessions, spending, the audit trail, and the outbox of notices."""
+
+from collections.abc import Sequence
+
+revision: str = "2026_12_03_access"
+down_revision: str | None = "2026_12_02_jobs"
+branch_labels: str | Sequence[str] | None = None
+depends_on: str | Sequence[str] | None = None
+
+
+def upgrade() -> None:
+    """Filled with the tables of this part."""
+
+
+def downgrade() -> None:
+    """The way back."""

@@ -1,0 +1,16 @@
+"""Versions of the calibration."""
+
+from collections.abc import Sequence
+
+revision: str = "2026_12_04_calibration"
+down_revision: str | None = "2026_12_03_access"
+branch_labels: str | Sequence[str] | None = None
+depends_on: str | Sequence[str] | None = None
+
+
+def upgrade() -> None:
+    """Filled with the tables of this part."""
+
+
+def downgrade() -> None:
+    """The way back."""
