@@ -7,7 +7,7 @@ import numpy as np
 
 from advisor.case import Case
 from advisor.cost import Cost, NotPurchasable, cost_of
-from advisor.evidence import Evidence, capacity_bytes, memory_interval, speed_interval
+from advisor.evidence import Evidence, capacity_bytes
 from advisor.field import WEIGHT_BYTES, Offers
 from advisor.hardware import Gpu
 from advisor.memory import Memory, estimate_memory
@@ -83,8 +83,7 @@ def _cost(cost: Cost | NotPurchasable, num_tokens: int) -> dict[str, Any]:
 
 def _neighbour(case: Case, evidence: Evidence, distance: float, difference: str) -> Neighbour:
     result = case.result
-    memory = None if case.why_not_memory else memory_interval(case, evidence).value
-    speed = None if case.why_not_throughput else speed_interval(case, evidence).value
+    memory, speed = evidence.fitted[result.id]
     return Neighbour(
         result_id=result.id,
         source_url=result.source_url,

@@ -107,10 +107,10 @@ class CostColumns:
         count = np.asarray(num_instances, dtype=np.int64)
         if not self.terms.whole_days:
             return count
-        # Reservations are few: a table by count, whose last entry is "more than any".
-        most = max(self.terms.instance.reservable_counts, default=0)
-        table = np.asarray([self.terms.bought(n) or 0 for n in range(most + 2)], dtype=np.int64)
-        return table[np.minimum(count, most + 1)]
+        instance = self.terms.instance
+        # The smallest reservation whose instances, less the spares, are enough; then 0 for none.
+        usable = [n - instance.spares(n) for n in instance.reservable_counts]
+        return np.asarray((*instance.reservable_counts, 0))[np.searchsorted(usable, count)]
 
     def _days(self, wall_s: Floats) -> Floats:
         # Days on sale are whole, so the fewest that hold x days also hold ceil(x) days.

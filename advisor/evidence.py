@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,8 @@ class Evidence:
 
     memory: residuals by group "kind/mode"; throughput: the one of tokens per second; factors: the
     throughput model's. version names this calibration. cases: the results in scope.
+    fitted: GiB and tokens/s/GPU of cases by their result's id, as predicted with this calibration,
+    None where out of scope; empty where nobody shows them.
     """
 
     memory: Mapping[str, Residual]
@@ -60,12 +62,14 @@ class Evidence:
     cases: tuple[Case, ...]
     neighbourhood: Neighbourhood
     version: str
+    fitted: Mapping[str, tuple[float | None, float | None]]
 
     @classmethod
     def from_results(cls, results: Iterable[Result]) -> "Evidence":
         """Calibrate on these results. Those out of the laws' scope are passed over."""
         resolved = (case_of(result) for result in results)
-        return cls.from_cases([case for case in resolved if isinstance(case, Case)])
+        evidence = cls.from_cases([case for case in resolved if isinstance(case, Case)])
+        return replace(evidence, fitted=_fitted(evidence))
 
     @classmethod
     def from_cases(cls, cases: Sequence[Case], *, without: str | None = None) -> "Evidence":
@@ -80,6 +84,7 @@ class Evidence:
             cases=tuple(cases),
             neighbourhood=Neighbourhood.of(cases),
             version=_version(memory, speed["tokens_per_s"], factors),
+            fitted={},
         )
 
     def memory_residual(self, settings: Settings, kind: str = "reserved") -> Residual:
@@ -133,6 +138,17 @@ def speed_interval(case: Case, evidence: Evidence) -> Interval:
     """Predicted tokens per second per GPU of a case with its interval."""
     step = predict_step(case, evidence.factors)
     return _interval(float(step.tokens_per_s_per_gpu), evidence.throughput)
+
+
+def _fitted(evidence: Evidence) -> dict[str, tuple[float | None, float | None]]:
+    """What is predicted for each neighbour that may be shown."""
+    return {
+        case.result.id: (
+            None if case.why_not_memory else memory_interval(case, evidence).value,
+            None if case.why_not_throughput else speed_interval(case, evidence).value,
+        )
+        for case in evidence.neighbourhood.cases
+    }
 
 
 def _interval(raw: float, residual: Residual) -> Interval:

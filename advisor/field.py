@@ -1,5 +1,6 @@
 """Field: the figures of every plan of one grid, and which of them may be offered."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ from advisor.cost import Terms
 from advisor.cost_columns import CostColumns
 from advisor.evidence import Evidence, capacity_bytes, vetoed
 from advisor.grid import Grid
-from advisor.memory import Memory, estimate_memory
+from advisor.peaks import Peaks, peaks_of
 from advisor.settings import FloatArray, Settings
 from advisor.stack import Stack
 from advisor.throughput import StepTime, fabric_of, step_time
@@ -18,6 +19,8 @@ from advisor.workload import Constraints, Workload
 
 # Parameters in fp32 and the states: what one checkpoint holds.
 WEIGHT_BYTES = 4.0
+# Elements written out in the time that finding one by its indices takes (measured, about).
+_GATHER_COST = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +34,7 @@ class Field:
     grid: Grid
     settings: Settings
     terms: Terms
-    memory: Memory
+    peaks: Peaks
     step: StepTime
     possible: NDArray[np.bool_]
     evidence: Evidence
@@ -40,7 +43,7 @@ class Field:
         """Of running out of memory, for the plans at flat indices."""
         return np.asarray(
             self.evidence.out_of_memory_probability(
-                flat(self, self.memory.active_bytes, index),
+                flat(self, self.peaks.active_bytes, index),
                 self.settings,
                 capacity_bytes(self.grid.instance.gpu),
             )
@@ -56,9 +59,7 @@ class Field:
         limit = self.evidence.live_bytes_limit(self.settings, capacity, max_probability)
         held = capacity / self.evidence.memory_residual(self.settings).factor
         return (
-            self.possible
-            & (self.memory.active_bytes <= limit)
-            & (self.memory.reserved_bytes <= held)
+            self.possible & (self.peaks.active_bytes <= limit) & (self.peaks.reserved_bytes <= held)
         )
 
 
@@ -79,19 +80,25 @@ class Offers:
     probability: FloatArray
 
 
-def build_field(
+def build_fields(
     workload: Workload,
-    grid: Grid,
-    terms: Terms,
+    grids: Sequence[tuple[Grid, Terms]],
     stack: Stack,
     evidence: Evidence,
-    *,
-    memory: Memory | None = None,
+) -> list[Field]:
+    """Memory and speed of all plans of some grids, each under its terms of payment."""
+    peaks = peaks_of(workload.shape, [grid for grid, _ in grids], stack)
+    return [
+        _build_field(workload, grid, terms, stack, evidence, each)
+        for (grid, terms), each in zip(grids, peaks, strict=True)
+    ]
+
+
+def _build_field(
+    workload: Workload, grid: Grid, terms: Terms, stack: Stack, evidence: Evidence, peaks: Peaks
 ) -> Field:
-    """Memory and speed of all plans of a grid; `memory` where it is known from an equal grid."""
     settings = grid.settings()
     gpu = grid.instance.gpu
-    memory = memory or estimate_memory(workload.shape, settings, stack)
     veto = vetoed(evidence, workload.shape, settings, stack, gpu)
     step = step_time(
         workload.shape, settings, stack, gpu, fabric_of(grid.instance), evidence.factors
@@ -100,7 +107,7 @@ def build_field(
         grid=grid,
         settings=settings,
         terms=terms,
-        memory=memory,
+        peaks=peaks,
         step=step,
         possible=np.broadcast_to(grid.valid() & ~veto, grid.shape),
         evidence=evidence,
@@ -110,12 +117,10 @@ def build_field(
 def flat(field: Field, values: object, index: NDArray[np.int64]) -> FloatArray:
     """Values that broadcast to the grid, at flat indices."""
     array: FloatArray = np.broadcast_to(np.asarray(values, dtype=np.float64), field.grid.shape)
-    return array.ravel()[index] if array.flags.c_contiguous else _gather(array, index)
-
-
-def _gather(array: FloatArray, index: NDArray[np.int64]) -> FloatArray:
-    """Elements of a broadcast view without copying the whole of it."""
-    return array[np.unravel_index(index, array.shape)]
+    # Finding a few places costs less than writing out the whole, finding many costs more.
+    if index.size * _GATHER_COST < array.size:
+        return array[np.unravel_index(index, array.shape)]
+    return array.reshape(-1)[index]
 
 
 def offers(
@@ -145,7 +150,12 @@ def offers_at(
     columns = CostColumns(terms=field.terms)
     checkpoint = checkpoint_bytes(workload, settings)
     if constraints.objective == "most_tokens":
-        room_s = _room_s(columns, constraints, num_instances, checkpoint)
+        # It depends on the number of instances alone.
+        room_s = flat(
+            field,
+            _room_s(columns, constraints, np.asarray(settings.num_instances), checkpoint),
+            index,
+        )
         steps = np.floor(room_s / step_s)
         if workload.num_tokens is not None:
             steps = np.minimum(steps, np.ceil(workload.num_tokens / tokens_per_step))

@@ -4,6 +4,7 @@ Axis order is fixed, choices run from the plainest to the most intricate, and a 
 plan, so equal plans tie in favour of the plainer one and the same input gives the same answer.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -33,56 +34,55 @@ ON_REQUEST: tuple[Precision, ...] = ("nvfp4",)
 # How far a plan's own global batch may be from the one asked for, either way.
 MAX_BATCH_RATIO = 1.5
 
+# The axes that most terms depend on are the last ones: arrays that lack the others broadcast over
+# long runs of memory. size: (num_instances, micro_batch), which decide the global batch together.
 AXES = (
-    "num_instances",
     "sharding",
+    "gradient_sync",
+    "reshard_after_forward",
+    "loss_chunks",
     "activation_checkpointing",
     "precision",
-    "micro_batch",
-    "loss_chunks",
-    "reshard_after_forward",
-    "gradient_sync",
+    "size",
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """The choices along each axis of AXES, for one instance type."""
+    """The choices along each axis of AXES, for one instance type.
+
+    sizes: pairs of num_instances and micro_batch that keep near the global batch asked for.
+    """
 
     instance: Instance
     seq_len: int
     global_batch_tokens: int
     optimizer: Optimizer
     compile: bool
-    num_instances: tuple[int, ...]
     shardings: tuple[Sharding, ...]
+    syncs: tuple[GradientSync, ...]
+    reshards: tuple[bool, ...]
+    loss_chunks: tuple[int, ...]
     checkpointings: tuple[tuple[Checkpointing, int], ...]
     precisions: tuple[Precision, ...]
-    micro_batches: tuple[int, ...]
-    loss_chunks: tuple[int, ...]
-    reshards: tuple[bool, ...]
-    syncs: tuple[GradientSync, ...]
+    sizes: tuple[tuple[int, int], ...]
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return tuple(len(choices) for choices in self._choices)
+        return (
+            len(self.shardings),
+            len(self.syncs),
+            len(self.reshards),
+            len(self.loss_chunks),
+            len(self.checkpointings),
+            len(self.precisions),
+            len(self.sizes),
+        )
 
     @property
     def size(self) -> int:
-        return int(np.prod(self.shape))
-
-    @property
-    def _choices(self) -> tuple[Sequence[object], ...]:
-        return (
-            self.num_instances,
-            self.shardings,
-            self.checkpointings,
-            self.precisions,
-            self.micro_batches,
-            self.loss_chunks,
-            self.reshards,
-            self.syncs,
-        )
+        """Places of the grid, some of which mean nothing of their own."""
+        return math.prod(self.shape)
 
     def along(self, axis: str, values: Sequence[float]) -> FloatArray:
         """Values along one axis, shaped to broadcast against the others."""
@@ -90,26 +90,33 @@ class Grid:
         shape[AXES.index(axis)] = len(values)
         return np.asarray(values, dtype=np.float64).reshape(shape)
 
-    def num_gpus(self) -> FloatArray:
-        return self.along("num_instances", [n * self.instance.num_gpus for n in self.num_instances])
+    def num_instances(self) -> FloatArray:
+        return self.along("size", [count for count, _ in self.sizes])
+
+    def micro_batches(self) -> FloatArray:
+        return self.along("size", [micro_batch for _, micro_batch in self.sizes])
 
     def shard_degrees(self) -> FloatArray:
-        """GPUs per copy of the parameters, shaped (num_instances, sharding, 1, …)."""
-        per_instance = self.instance.num_gpus
-        rows = [
-            [
-                {"full": n * per_instance, "hybrid": per_instance, "none": 1}[sharding]
-                for sharding in self.shardings
-            ]
-            for n in self.num_instances
-        ]
-        shape = (len(self.num_instances), len(self.shardings), *[1] * (len(AXES) - 2))
-        return np.asarray(rows, dtype=np.float64).reshape(shape)
+        """GPUs per copy of the parameters, shaped (sharding, 1, …, size)."""
+        per_instance = float(self.instance.num_gpus)
+        num_gpus = self.num_instances() * per_instance
+        degrees = {
+            "full": num_gpus,
+            "hybrid": np.full_like(num_gpus, per_instance),
+            "none": np.ones_like(num_gpus),
+        }
+        return np.concatenate([degrees[sharding] for sharding in self.shardings])
 
     def accumulation_steps(self) -> FloatArray:
-        """Micro steps whose batch is nearest to the one asked for, shaped (instances, …, micro)."""
-        unit = self.num_gpus() * self.along("micro_batch", self.micro_batches) * self.seq_len
-        return np.maximum(np.rint(self.global_batch_tokens / unit), 1.0)
+        """Micro steps whose batch is nearest to the one asked for, along the sizes."""
+        steps = [
+            _accumulation_steps(self.global_batch_tokens, self._tokens_per_micro_step(*size))
+            for size in self.sizes
+        ]
+        return self.along("size", steps)
+
+    def _tokens_per_micro_step(self, num_instances: int, micro_batch: int) -> int:
+        return num_instances * self.instance.num_gpus * micro_batch * self.seq_len
 
     def settings(self) -> Settings:
         """The numeric view of all plans."""
@@ -120,13 +127,15 @@ class Grid:
         codes = self.along("precision", [PRECISIONS.index(name) for name in self.precisions])
         steps = self.accumulation_steps()
         deferred = self.along("gradient_sync", [sync == "last" for sync in self.syncs])
+        num_gpus = self.num_instances() * self.instance.num_gpus
+        shards = self.shard_degrees()
         return Settings(
-            micro_batch=self.along("micro_batch", self.micro_batches),
+            micro_batch=self.micro_batches(),
             seq_len=float(self.seq_len),
-            num_gpus=self.num_gpus(),
+            num_gpus=num_gpus,
             gpus_per_instance=float(self.instance.num_gpus),
-            shard_degree=self.shard_degrees(),
-            replica_degree=self.num_gpus() / self.shard_degrees(),
+            shard_degree=shards,
+            replica_degree=num_gpus / shards,
             accumulation_steps=steps,
             defer_sync=deferred * (steps > 1),
             reshard=self.along("reshard_after_forward", self.reshards),
@@ -140,40 +149,38 @@ class Grid:
         )
 
     def valid(self) -> NDArray[np.bool_]:
-        """Plans that mean something of their own and keep near the global batch asked for."""
-        steps = self.accumulation_steps()
-        unit = self.num_gpus() * self.along("micro_batch", self.micro_batches) * self.seq_len
-        ratio = steps * unit / self.global_batch_tokens
-        near = (ratio <= MAX_BATCH_RATIO) & (ratio >= 1 / MAX_BATCH_RATIO)
-        several = self.along("num_instances", self.num_instances) > 1
+        """Plans that mean something of their own; broadcasts to the grid."""
+        several = self.num_instances() > 1
         hybrid = self.along("sharding", [name == "hybrid" for name in self.shardings]) > 0
         unsharded = self.along("sharding", [name == "none" for name in self.shardings]) > 0
         kept = self.along("reshard_after_forward", self.reshards) < 1
         deferred = self.along("gradient_sync", [sync == "last" for sync in self.syncs]) > 0
         # HSDP on one instance is full sharding; with one shard there is nothing to gather again;
         # deferring needs several micro steps.
-        return near & (several | ~hybrid) & ~(unsharded & kept) & ((steps > 1) | ~deferred)
+        several_steps = self.accumulation_steps() > 1
+        return (several | ~hybrid) & ~(unsharded & kept) & (several_steps | ~deferred)
 
     def plan(self, flat_index: int) -> Plan:
         """The plan of a flat index into an array of `shape`."""
-        at = np.unravel_index(flat_index, self.shape)
-        count, sharding, checkpointing, precision, micro, chunks, reshard, sync = (
-            int(i) for i in at
-        )
+        at = [int(i) for i in np.unravel_index(flat_index, self.shape)]
+        sharding, sync, reshard, chunks, checkpointing, precision, size = at
         mode, every = self.checkpointings[checkpointing]
-        num_gpus = self.num_instances[count] * self.instance.num_gpus
-        shards = int(self.shard_degrees().reshape(self.shape[0], self.shape[1])[count, sharding])
-        steps = self.accumulation_steps().reshape(self.shape[0], self.shape[4])[count, micro]
+        num_instances, micro_batch = self.sizes[size]
+        num_gpus = num_instances * self.instance.num_gpus
+        shards = {"full": num_gpus, "hybrid": self.instance.num_gpus, "none": 1}[
+            self.shardings[sharding]
+        ]
+        unit = self._tokens_per_micro_step(num_instances, micro_batch)
         return Plan(
             instance_type=self.instance.name,
-            num_instances=self.num_instances[count],
+            num_instances=num_instances,
             gpus_per_instance=self.instance.num_gpus,
             precision=self.precisions[precision],
             activation_checkpointing=mode,
             checkpoint_every=every,
-            micro_batch=self.micro_batches[micro],
+            micro_batch=micro_batch,
             seq_len=self.seq_len,
-            accumulation_steps=int(steps),
+            accumulation_steps=_accumulation_steps(self.global_batch_tokens, unit),
             gradient_sync=self.syncs[sync],
             shard_degree=shards,
             replica_degree=num_gpus // shards,
@@ -182,6 +189,18 @@ class Grid:
             optimizer=self.optimizer,
             compile=self.compile,
         )
+
+
+def _accumulation_steps(global_batch_tokens: int, tokens_per_micro_step: int) -> int:
+    """Micro steps whose batch is nearest to the one asked for, at least one."""
+    return max(round(global_batch_tokens / tokens_per_micro_step), 1)
+
+
+def _is_near(global_batch_tokens: int, tokens_per_micro_step: int) -> bool:
+    """Whether whole micro steps make a batch near the one asked for."""
+    steps = _accumulation_steps(global_batch_tokens, tokens_per_micro_step)
+    ratio = steps * tokens_per_micro_step / global_batch_tokens
+    return 1 / MAX_BATCH_RATIO <= ratio <= MAX_BATCH_RATIO
 
 
 def build_grid(
@@ -198,24 +217,32 @@ def build_grid(
         checkpointings = tuple(
             choice for choice in CHECKPOINTINGS if choice[0] == pins.activation_checkpointing
         )
+    micro_batches = MICRO_BATCHES if pins.micro_batch is None else (pins.micro_batch,)
     return Grid(
         instance=instance,
         seq_len=workload.seq_len,
         global_batch_tokens=workload.global_batch_tokens,
         optimizer=pins.optimizer or "adamw",
         compile=True if pins.compile is None else pins.compile,
-        num_instances=num_instances,
         shardings=SHARDINGS if pins.sharding is None else (pins.sharding,),
         checkpointings=checkpointings,
         precisions=precisions
         if pins.precision is None
         else tuple(name for name in precisions if name == pins.precision),
-        micro_batches=MICRO_BATCHES if pins.micro_batch is None else (pins.micro_batch,),
         loss_chunks=_loss_chunks(pins.loss_chunking),
         reshards=(True, False)
         if pins.reshard_after_forward is None
         else (pins.reshard_after_forward,),
         syncs=SYNCS if pins.gradient_sync is None else (pins.gradient_sync,),
+        sizes=tuple(
+            (count, micro_batch)
+            for count in num_instances
+            for micro_batch in micro_batches
+            if _is_near(
+                workload.global_batch_tokens,
+                count * instance.num_gpus * micro_batch * workload.seq_len,
+            )
+        ),
     )
 
 

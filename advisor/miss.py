@@ -1,6 +1,7 @@
 """Nearest miss: when nothing meets the constraints, what comes closest and what would help."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ from advisor.candidate import build_candidate
 from advisor.evidence import Evidence
 from advisor.field import Field, Offers, offers_at
 from advisor.recommendation import Candidate, NearestMiss
+from advisor.remedies import remedies
 from advisor.stack import Stack
 from advisor.units import GIB
 from advisor.workload import Constraints, Workload
@@ -21,11 +23,15 @@ def nearest_miss(
     fitting: Sequence[Offers],
     evidence: Evidence,
     stack: Stack,
+    fits: Callable[[Workload, Constraints], bool],
 ) -> NearestMiss:
-    """Why nothing can be offered, the closest plan, and the one change that would fit."""
+    """Why nothing can be offered, the closest plan, and the change that would help.
+
+    fits: whether some plan fits in memory for another question.
+    """
     if any(offers.index.size for offers in fitting):
         return _beyond_limits(workload, constraints, fitting, evidence, stack)
-    return _beyond_memory(workload, constraints, fields, evidence, stack)
+    return _beyond_memory(workload, constraints, fields, evidence, stack, fits)
 
 
 def _beyond_limits(
@@ -37,9 +43,10 @@ def _beyond_limits(
 ) -> NearestMiss:
     """Plans fit in memory, but not in budget and deadline."""
     best: tuple[float, Offers, int] | None = None
-    for offers in fitting:
-        if not offers.index.size:
+    for each in fitting:
+        if not each.index.size:
             continue
+        offers = _one_step(each, workload, constraints, evidence)
         excess = _excess(offers, constraints)
         at = int(np.argmin(excess))
         if best is None or excess[at] < best[0]:
@@ -59,6 +66,21 @@ def _beyond_limits(
     )
 
 
+def _one_step(
+    offers: Offers, workload: Workload, constraints: Constraints, evidence: Evidence
+) -> Offers:
+    """What is asked for; or where as much as possible is, and nothing is, one optimizer step."""
+    if constraints.objective != "most_tokens":
+        return offers
+    return offers_at(
+        offers.field,
+        replace(workload, num_tokens=1),
+        replace(constraints, objective="cheapest"),
+        evidence.throughput.factor,
+        offers.index,
+    )
+
+
 def _excess(
     offers: Offers, constraints: Constraints
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -68,36 +90,45 @@ def _excess(
         excess = np.maximum(excess, offers.usd / float(constraints.budget_usd))
     if constraints.deadline_hours is not None:
         excess = np.maximum(excess, offers.hours / constraints.deadline_hours)
-    if constraints.objective == "most_tokens":
-        # Nothing is trained at all: the cheapest single step is what comes closest.
-        excess = excess + offers.usd * 1e-12
     return excess
 
 
 def _limits_reason(candidate: Candidate, constraints: Constraints) -> str:
+    what = "the closest run"
+    if constraints.objective == "most_tokens":
+        what = "a single optimizer step, with what must be bought for it,"
     parts = []
-    cost = candidate.cost
-    if constraints.budget_usd is not None and cost["total_usd"] > constraints.budget_usd:
+    cost, hours = _beyond(candidate, constraints)
+    if cost is not None:
         parts.append(
-            f"the closest run costs {cost['total_usd']:,.2f} USD, the budget is "
-            f"{constraints.budget_usd:,.2f} USD"
+            f"{what} costs {cost:,.2f} USD, the budget is {constraints.budget_usd:,.2f} USD"
         )
-    if constraints.deadline_hours is not None and cost["hours"] > constraints.deadline_hours:
+    if hours is not None:
         parts.append(
-            f"the closest run takes {cost['hours']:,.1f} hours, the deadline is "
-            f"{constraints.deadline_hours:,.1f} hours"
+            f"{what} takes {hours:,.1f} hours, the deadline is {constraints.deadline_hours:g} hours"
         )
-    return "; ".join(parts) or "the budget does not buy a single reserved day or training step"
+    return "; ".join(parts) or f"{what} does not end within budget and deadline"
 
 
 def _limits_change(candidate: Candidate, constraints: Constraints) -> str:
     changes = []
-    cost = candidate.cost
-    if constraints.budget_usd is not None and cost["total_usd"] > constraints.budget_usd:
-        changes.append(f"raise budget_usd to {cost['total_usd']:,.2f}")
-    if constraints.deadline_hours is not None and cost["hours"] > constraints.deadline_hours:
-        changes.append(f"raise deadline_hours to {cost['hours']:,.1f}")
-    return " and ".join(changes) or "raise budget_usd, or set num_tokens to see what a run costs"
+    cost, hours = _beyond(candidate, constraints)
+    if cost is not None:
+        changes.append(f"raise budget_usd to {cost:,.2f}")
+    if hours is not None:
+        changes.append(f"raise deadline_hours to {math.ceil(hours * 10) / 10:,.1f}")
+    return " and ".join(changes) or "raise budget_usd or deadline_hours"
+
+
+def _beyond(candidate: Candidate, constraints: Constraints) -> tuple[float | None, float | None]:
+    """Cost and hours of a candidate, each where it is more than is allowed."""
+    cost, hours = candidate.cost["total_usd"], candidate.cost["hours"]
+    too_dear = constraints.budget_usd is not None and cost is not None
+    too_long = constraints.deadline_hours is not None and hours is not None
+    return (
+        cost if too_dear and cost > constraints.budget_usd else None,
+        hours if too_long and hours > constraints.deadline_hours else None,
+    )
 
 
 def _beyond_memory(
@@ -106,6 +137,7 @@ def _beyond_memory(
     fields: Sequence[Field],
     evidence: Evidence,
     stack: Stack,
+    fits: Callable[[Workload, Constraints], bool],
 ) -> NearestMiss:
     """No plan fits in memory with the accepted risk."""
     best: tuple[float, Field, int] | None = None
@@ -113,7 +145,7 @@ def _beyond_memory(
         # The share of the GPU that is alive at the peak orders plans as the probability does.
         need = np.where(
             field.possible,
-            field.memory.active_bytes / field.grid.instance.gpu.usable_bytes,
+            field.peaks.active_bytes / field.grid.instance.gpu.usable_bytes,
             np.inf,
         )
         at = int(np.argmin(need))
@@ -124,7 +156,7 @@ def _beyond_memory(
         return NearestMiss(
             candidate=None,
             reason="no plan keeps near the global batch asked for on the instances allowed",
-            change="raise global_batch_tokens, allow fewer instances, or shorten seq_len",
+            change=_remedy(workload, constraints, fits),
         )
     _, field, at = best
     one = replace(constraints, objective="cheapest") if workload.num_tokens else constraints
@@ -139,25 +171,15 @@ def _beyond_memory(
             f"{memory.out_of_memory_probability:.0%}; the accepted risk is "
             f"{constraints.max_oom_probability:.0%}"
         ),
-        change=_memory_change(constraints),
+        change=_remedy(workload, constraints, fits),
     )
 
 
-def _memory_change(constraints: Constraints) -> str:
-    pins = constraints.pins
-    if pins.activation_checkpointing in ("none", "selective"):
-        mode = pins.activation_checkpointing
-        return f"leave activation_checkpointing open or pin full instead of {mode}"
-    if pins.micro_batch is not None and pins.micro_batch > 1:
-        return f"leave micro_batch open or pin less than {pins.micro_batch}"
-    if pins.sharding in ("none", "hybrid"):
-        return f"leave sharding open or pin full instead of {pins.sharding}"
-    if pins.loss_chunking is False:
-        return "leave loss_chunking open or pin true"
-    if pins.reshard_after_forward is False:
-        return "leave reshard_after_forward open or pin true"
-    if constraints.instances:
-        return "allow instances with more memory (p6-b300.48xlarge has the most)"
-    if pins.optimizer in (None, "adamw"):
-        return "pin optimizer to adamw_8bit, allow more instances, or shorten seq_len"
-    return "allow more instances or shorten seq_len"
+def _remedy(
+    workload: Workload, constraints: Constraints, fits: Callable[[Workload, Constraints], bool]
+) -> str:
+    """The mildest change that has been seen to help."""
+    for words, other, looser in remedies(workload, constraints):
+        if fits(other, looser):
+            return words
+    return "none of the single changes that were tried makes it fit; a smaller model would"

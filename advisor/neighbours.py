@@ -1,7 +1,7 @@
 """Neighbours: the stored results nearest to a plan, and how they differ, in words."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,7 @@ _SIZE_WORDS = (
     "{:,.0f} tokens a GPU",
     "{:,.0f} GPUs",
 )
+_UNSEEN = -1
 # Sizes within this many doublings count as the same.
 SAME = 0.02
 
@@ -37,12 +38,16 @@ class Traits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbourhood:
-    """Traits of stored results as arrays, shaped (results, sizes) and (results, kinds)."""
+    """Traits of stored results as arrays, shaped (results, sizes) and (results, kinds).
+
+    Kinds are numbers, which compare faster than words: `words` has the number of each.
+    """
 
     cases: tuple[Case, ...]
     traits: tuple[Traits, ...]
     log_sizes: FloatArray
-    kinds: NDArray[np.str_]
+    kinds: NDArray[np.int64]
+    words: Mapping[str, int]
 
     @classmethod
     def of(cls, cases: Sequence[Case]) -> "Neighbourhood":
@@ -55,11 +60,14 @@ class Neighbourhood:
         traits = tuple(
             traits_of(case.shape, case.settings, case.stack, case.gpu) for case in kept.values()
         )
+        words = {word: n for n, word in enumerate(sorted({w for t in traits for w in t.kinds}))}
+        kinds = [[words[word] for word in t.kinds] for t in traits]
         return cls(
             cases=tuple(kept.values()),
             traits=traits,
             log_sizes=np.log2(np.asarray([t.sizes for t in traits]).reshape(-1, len(_DOUBLING))),
-            kinds=np.asarray([t.kinds for t in traits]).reshape(-1, len(_KIND)),
+            kinds=np.asarray(kinds, dtype=np.int64).reshape(-1, len(_KIND)),
+            words=words,
         )
 
     def nearest(self, traits: Traits, count: int) -> list[tuple[Case, float, str]]:
@@ -68,7 +76,8 @@ class Neighbourhood:
             return []
         apart = np.abs(self.log_sizes - np.log2(traits.sizes))
         distance = np.where(apart < SAME, 0.0, apart) @ np.asarray(_DOUBLING)
-        distance = distance + (self.kinds != np.asarray(traits.kinds)) @ np.asarray(_KIND)
+        kinds = np.asarray([self.words.get(word, _UNSEEN) for word in traits.kinds])
+        distance = distance + (self.kinds != kinds) @ np.asarray(_KIND)
         order = np.argsort(distance, kind="stable")[:count]
         return [
             (self.cases[i], float(distance[i]), difference(self.traits[i], traits)) for i in order

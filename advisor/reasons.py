@@ -17,6 +17,18 @@ from advisor.settings import FloatArray
 from advisor.units import GIB
 from advisor.workload import Constraints, Workload
 
+# The settings that have a reason each, in the order in which they are told.
+SETTINGS = (
+    "num_instances",
+    "sharding",
+    "activation_checkpointing",
+    "precision",
+    "micro_batch",
+    "loss_chunks",
+    "reshard_after_forward",
+    "gradient_sync",
+)
+_SIZE = ("num_instances", "micro_batch")
 _CHECKPOINTING = {
     "none": "every activation is kept, nothing is computed twice",
     "selective": "matrix products and attention are kept, the cheap rest is computed again",
@@ -46,23 +58,31 @@ def reasons(
     speed_factor: float,
     memory_factor: float,
 ) -> tuple[Reason, ...]:
-    """One reason for each axis of the grid."""
+    """One reason for each of SETTINGS."""
     field = offers.field
     here = int(offers.index[position])
     at = [int(i) for i in np.unravel_index(here, field.grid.shape)]
-    along = [_others(field.grid, at, axis) for axis in range(len(AXES))]
+    along = [_others(field.grid, at, name) for name in SETTINGS]
     index = np.asarray([here, *(place for places in along for place in places)], dtype=np.int64)
     table = _Table(
         possible=flat(field, field.possible, index) > 0,
-        peak_gib=flat(field, field.memory.reserved_bytes, index) * memory_factor / GIB,
+        peak_gib=flat(field, field.peaks.reserved_bytes, index) * memory_factor / GIB,
         offers=offers_at(field, workload, constraints, speed_factor, index),
     )
+    plan = field.grid.plan(here)
     found = []
     first = 1
-    for name, places in zip(AXES, along, strict=True):
+    for name, places in zip(SETTINGS, along, strict=True):
         rows = np.arange(first, first + len(places))
         first += len(places)
-        found.append(_reason(field, name, table, rows, constraints))
+        found.append(
+            Reason(
+                setting=name,
+                value=value_of(plan, name),
+                reason=_why(plan, name),
+                next_best=_next_best(field, name, table, rows, constraints),
+            )
+        )
     return tuple(found)
 
 
@@ -75,15 +95,19 @@ class _Table:
     offers: Offers
 
 
-def _others(grid: Grid, at: Sequence[int], axis: int) -> list[int]:
-    """Flat indices of the plans that differ along one axis only."""
-    found = []
-    for choice in range(grid.shape[axis]):
-        if choice != at[axis]:
-            place = list(at)
-            place[axis] = choice
-            found.append(int(np.ravel_multi_index(place, grid.shape)))
-    return found
+def _others(grid: Grid, at: Sequence[int], name: str) -> list[int]:
+    """Flat indices of the plans that differ in one setting only."""
+    axis = AXES.index("size" if name in _SIZE else name)
+    choices: Sequence[int] = range(grid.shape[axis])
+    if name in _SIZE:
+        kept = 1 - _SIZE.index(name)
+        here = grid.sizes[at[axis]]
+        choices = [place for place, size in enumerate(grid.sizes) if size[kept] == here[kept]]
+    return [
+        int(np.ravel_multi_index([*at[:axis], choice, *at[axis + 1 :]], grid.shape))
+        for choice in choices
+        if choice != at[axis]
+    ]
 
 
 def _why(plan: Plan, name: str) -> str:
@@ -106,18 +130,6 @@ def _why(plan: Plan, name: str) -> str:
     return meanings[name]
 
 
-def _reason(
-    field: Field, name: str, table: _Table, rows: NDArray[np.int64], constraints: Constraints
-) -> Reason:
-    here = int(table.offers.index[0])
-    return Reason(
-        setting=name,
-        value=value_of(field.grid, here, name),
-        reason=_why(field.grid.plan(here), name),
-        next_best=_next_best(field, name, table, rows, constraints),
-    )
-
-
 def _next_best(
     field: Field, name: str, table: _Table, rows: NDArray[np.int64], constraints: Constraints
 ) -> str | None:
@@ -131,13 +143,13 @@ def _next_best(
     if fitting.size == 0:
         nearest = int(usable[np.argmin(risk[usable])])
         return (
-            f"{value_of(field.grid, int(table.offers.index[nearest]), name)}: needs "
+            f"{value_of(_plan(table, nearest), name)}: needs "
             f"{table.peak_gib[nearest]:.1f} of {capacity:.1f} GiB, out of memory with "
             f"probability {risk[nearest]:.0%}"
         )
     rival = int(fitting[np.argmin(_objective(table.offers, constraints)[fitting])])
     return (
-        f"{value_of(field.grid, int(table.offers.index[rival]), name)}: "
+        f"{value_of(_plan(table, rival), name)}: "
         f"{_compared(table.offers, rival)}, {table.peak_gib[rival]:.1f} GiB"
     )
 
@@ -166,9 +178,12 @@ def _percent(ratio: float, what: str) -> str:
     return f"same {what}" if abs(change) < 0.05 else f"{change:+.1f} % {what}"
 
 
-def value_of(grid: Grid, flat_index: int, name: str) -> str:
-    """The value of one axis of a plan, as people name it."""
-    plan = grid.plan(flat_index)
+def _plan(table: _Table, row: int) -> Plan:
+    return table.offers.field.grid.plan(int(table.offers.index[row]))
+
+
+def value_of(plan: Plan, name: str) -> str:
+    """The value of one setting of a plan, as people name it."""
     if name == "sharding":
         if plan.replica_degree == 1:
             return f"full over {plan.shard_degree} GPUs"

@@ -11,10 +11,9 @@ from advisor.catalog import Catalog
 from advisor.cost import Terms, assumptions, terms_for
 from advisor.errors import InvalidField
 from advisor.evidence import Evidence
-from advisor.field import Field, Offers, build_field, offers
+from advisor.field import Field, Offers, build_fields, offers
 from advisor.grid import build_grid
 from advisor.hardware import Instance
-from advisor.memory import Memory
 from advisor.miss import nearest_miss
 from advisor.price import NoPrice
 from advisor.reasons import reasons
@@ -27,6 +26,15 @@ OWN_STACK = "shardwise"
 INSTANCE_COUNTS = (1, 2, 4, 8, 16, 32, 64)
 # The safest alternative may cost, or take, this much more than the best.
 SAFEST_WITHIN = 1.25
+# What plans are compared by, in the order in which they break ties, and the column of each.
+MEASURES = {
+    "tokens": "num_tokens",
+    "usd": "usd",
+    "hours": "hours",
+    "risk": "probability",
+    "instances": "num_instances",
+}
+FIRST = {"cheapest": "usd", "fastest": "hours", "most_tokens": "tokens"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +49,11 @@ class Pool:
     hours: FloatArray
     usd: FloatArray
     probability: FloatArray
+
+    def measure(self, name: str, places: NDArray[np.int64]) -> FloatArray:
+        """One of MEASURES at some places: less is better."""
+        column: FloatArray = getattr(self, MEASURES[name])[places]
+        return -column if name == "tokens" else column
 
 
 def recommend(
@@ -60,7 +73,15 @@ def recommend(
     chosen = _chosen(pool, workload, constraints, evidence, stack)
     miss = None
     if not chosen:
-        miss = nearest_miss(workload, constraints, fields, fitting, evidence, stack)
+
+        def fits(other: Workload, looser: Constraints) -> bool:
+            allowed, _ = _terms(looser, catalog)
+            return any(
+                each.fits(looser.max_oom_probability).any()
+                for each in _fields(other, looser, allowed, stack, evidence)
+            )
+
+        miss = nearest_miss(workload, constraints, fields, fitting, evidence, stack, fits)
     return Recommendation(
         best=chosen.pop("best", None),
         alternatives=tuple(chosen.items()),
@@ -111,26 +132,23 @@ def _fields(
     stack: Stack,
     evidence: Evidence,
 ) -> list[Field]:
-    fields = []
-    # Memory does not depend on the GPU: instance types with the same choices share it.
-    memories: dict[tuple[object, ...], Memory] = {}
-    for terms in sold:
-        grid = build_grid(
-            workload, constraints.pins, terms.instance, _counts(terms.instance, constraints)
+    grids = [
+        (
+            build_grid(
+                workload, constraints.pins, terms.instance, _counts(terms.instance, constraints)
+            ),
+            terms,
         )
-        if not grid.size:
-            continue
-        key = (terms.instance.num_gpus, grid.num_instances, grid.precisions)
-        known = memories.get(key)
-        field = build_field(workload, grid, terms, stack, evidence, memory=known)
-        memories[key] = field.memory
-        fields.append(field)
-    if not fields:
+        for terms in sold
+    ]
+    if not any(grid.precisions for grid, _ in grids):
         raise InvalidField(
             "precision",
             f"{constraints.pins.precision} is not supported by the GPU of any allowed instance",
         )
-    return fields
+    return build_fields(
+        workload, [(grid, terms) for grid, terms in grids if grid.size], stack, evidence
+    )
 
 
 def _counts(instance: Instance, constraints: Constraints) -> tuple[int, ...]:
@@ -142,13 +160,13 @@ def _counts(instance: Instance, constraints: Constraints) -> tuple[int, ...]:
 
 def _pool(fitting: Sequence[Offers]) -> Pool:
     def column(name: str) -> FloatArray:
-        return np.concatenate([getattr(each, name) for each in fitting])
+        return np.concatenate([np.empty(0), *(getattr(each, name) for each in fitting)])
 
     sizes = [each.index.size for each in fitting]
     return Pool(
         offers=tuple(fitting),
         which=np.repeat(np.arange(len(fitting)), sizes),
-        at=np.concatenate([np.arange(size) for size in sizes]),
+        at=np.concatenate([np.arange(size) for size in (0, *sizes)]),
         num_tokens=column("num_tokens"),
         num_instances=column("num_instances"),
         hours=column("hours"),
@@ -201,26 +219,20 @@ def _picks(pool: Pool, within: NDArray[np.int64], constraints: Constraints) -> d
 
     Each minimises one measure and breaks ties by the others, so none is dominated by any plan.
     """
-    measures = {
-        "tokens": -pool.num_tokens[within],
-        "usd": pool.usd[within],
-        "hours": pool.hours[within],
-        "risk": pool.probability[within],
-        "instances": pool.num_instances[within],
-    }
-    first = {"cheapest": "usd", "fastest": "hours", "most_tokens": "tokens"}[constraints.objective]
-    best = _least(measures, first)
-    picks = {"best": int(within[best])}
-    near = measures[first] <= _near(float(measures[first][best]))
+    first = FIRST[constraints.objective]
+    best = _least(pool, first, within)
+    picks = {"best": best}
+    limit = _near(float(pool.measure(first, np.asarray([best]))[0]))
+    near = within[pool.measure(first, within) <= limit]
     # Where the budget decides how much is trained, a run that trains far less is no alternative.
-    others = near if constraints.objective == "most_tokens" else None
+    others = near if constraints.objective == "most_tokens" else within
     for label, measure, among in (
         ("cheapest", "usd", others),
         ("fastest", "hours", others),
         ("safest", "risk", near),
         ("fewest_instances", "instances", others),
     ):
-        place = int(within[_least(measures, measure, among)])
+        place = _least(pool, measure, among)
         if place not in picks.values():
             picks[label] = place
     return picks
@@ -231,14 +243,11 @@ def _near(value: float) -> float:
     return value * SAFEST_WITHIN if value > 0 else value / SAFEST_WITHIN
 
 
-def _least(
-    measures: dict[str, FloatArray], first: str, among: NDArray[np.bool_] | None = None
-) -> int:
-    """Place of the least by `first`, ties by the other measures in their order."""
-    order = [first, *(name for name in measures if name != first)]
-    places = np.arange(measures[first].size) if among is None else np.flatnonzero(among)
-    for name in order:
-        values = measures[name][places]
+def _least(pool: Pool, first: str, among: NDArray[np.int64]) -> int:
+    """The place, of those in `among`, with the least of `first`, ties by the other measures."""
+    places = among
+    for name in (first, *(other for other in MEASURES if other != first)):
+        values = pool.measure(name, places)
         places = places[values == values.min()]
         if places.size == 1:
             break
@@ -253,7 +262,7 @@ def _instance_reason(
     others = within[pool.which[within] != pool.which[best]]
     next_best = None
     if others.size:
-        rival = int(others[_picks_best(pool, others, constraints)])
+        rival = _least(pool, FIRST[constraints.objective], others)
         other = pool.offers[pool.which[rival]].field.grid.instance.name
         next_best = (
             f"{other}: {pool.usd[rival]:,.2f} USD, {pool.hours[rival]:,.1f} hours, "
@@ -265,14 +274,3 @@ def _instance_reason(
         reason="best for the objective among the instance types allowed",
         next_best=next_best,
     )
-
-
-def _picks_best(pool: Pool, among: NDArray[np.int64], constraints: Constraints) -> int:
-    measures = {
-        "tokens": -pool.num_tokens[among],
-        "usd": pool.usd[among],
-        "hours": pool.hours[among],
-        "risk": pool.probability[among],
-    }
-    first = {"cheapest": "usd", "fastest": "hours", "most_tokens": "tokens"}[constraints.objective]
-    return _least(measures, first)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from advisor.catalog import find_instance
-from advisor.grid import MAX_BATCH_RATIO, Grid, build_grid
+from advisor.grid import MAX_BATCH_RATIO, MICRO_BATCHES, Grid, build_grid
 from advisor.model import ModelShape
 from advisor.settings import settings_of
 from advisor.workload import Pins, Workload
@@ -64,7 +64,9 @@ def test_pins_narrow_an_axis() -> None:
     grid = grid_of(pins)
     plan = grid.plan(0)
     assert (plan.precision, plan.micro_batch, plan.activation_checkpointing) == ("fp8", 5, "full")
-    assert grid.shape[1:5] == (1, 1, 1, 1)
+    chosen = (grid.shardings, grid.checkpointings, grid.precisions)
+    assert [len(choices) for choices in chosen] == [1, 1, 1]
+    assert {micro_batch for _, micro_batch in grid.sizes} == {5}
 
 
 def test_precisions_are_those_of_the_gpu() -> None:
@@ -72,3 +74,15 @@ def test_precisions_are_those_of_the_gpu() -> None:
     assert grid_of(instance="p5.48xlarge").precisions == ("bf16", "fp8")
     assert grid_of().precisions == ("bf16", "fp8", "mxfp8")
     assert grid_of(Pins(precision="nvfp4")).precisions == ("nvfp4",)
+
+
+def test_sizes_are_all_those_near_the_batch_asked_for() -> None:
+    grid = grid_of()
+    unit = 8 * WORKLOAD.seq_len
+    for count in (1, 2, 4):
+        for micro_batch in MICRO_BATCHES:
+            tokens = unit * count * micro_batch
+            steps = max(round(WORKLOAD.global_batch_tokens / tokens), 1)
+            ratio = steps * tokens / WORKLOAD.global_batch_tokens
+            near = 1 / MAX_BATCH_RATIO <= ratio <= MAX_BATCH_RATIO
+            assert ((count, micro_batch) in grid.sizes) == near
