@@ -3,7 +3,8 @@
 Widths: h hidden, q heads × head_dim, k kv heads × head_dim, i MLP. Activations are bf16 (2 bytes).
 Reference: the saved tensors of each operation, as in Korthikanti et al. 2022 (arXiv:2205.05198,
 section 4), with flash attention (its log-sum-exp instead of the score matrix), grouped keys and
-values, gated MLPs, and per-operation checkpointing as torchtitan's policy does it.
+values, gated MLPs, and per-operation checkpointing as torchtitan's policy does it. What a compiled
+block keeps is what torch's min-cut partitioner decides (counted in tests/contract).
 """
 
 from dataclasses import dataclass
@@ -46,7 +47,9 @@ def block_bytes(shape: ModelShape, settings: Settings, stack: Stack) -> BlockByt
     residuals = BF16 * 2 * h
     norm_outputs = BF16 * 2 * h
     product = BF16 * i
-    mlp = BF16 * 3 * i if shape.gated_mlp else BF16 * i
+    # A fused kernel computes the activated gate again from the gate.
+    fused = np.maximum(settings.compiled, float(stack.optimized))
+    mlp = BF16 * i * (3.0 - fused) if shape.gated_mlp else BF16 * i
     kept_bf16 = residuals + norm_outputs + attention + mlp + product
     kept_bf16 += stack.block_extra_bytes * h
     eager = 1.0 - settings.compiled
@@ -65,23 +68,34 @@ def block_bytes(shape: ModelShape, settings: Settings, stack: Stack) -> BlockByt
         )
         + norms_fp32
     )
-    # torchtitan keeps every second matrix product (q, v, gate or up, down) and attention's output.
-    per_op_bf16 = BF16 * (h + q + shape.kv_size + q + i + (h if shape.gated_mlp else 0))
-    per_op_bf16 += log_sum_exp
-    per_op = _by_precision(
-        settings,
-        bf16=per_op_bf16,
-        fp8=per_op_bf16 + eager * fp8_casts,
-        mxfp8=per_op_bf16,
-        # Its products are custom operations that the policy does not keep, but for the block's
-        # last one, whose output is the residual; keys and attention's output remain.
-        nvfp4=BF16 * (2 * h + q + shape.kv_size) + log_sum_exp,
-    )
+    per_op = _per_operation(shape, settings, log_sum_exp, eager * fp8_casts)
     # Fused kernels write the gradient of the activation over its input.
     transient = BF16 * h
     if not stack.optimized:
         transient += BF16 * (2 * i if shape.gated_mlp else i)
     return BlockBytes(kept=kept, per_op=per_op, full=BF16 * h, transient=transient)
+
+
+def _per_operation(
+    shape: ModelShape, settings: Settings, log_sum_exp: float, eager_casts: Number
+) -> Number:
+    """What per-operation checkpointing keeps.
+
+    torchtitan's policy keeps every second matrix product (q, v, gate or up, down) and attention's
+    output. Nothing in the backward reads the product of down, and a compiler leaves it out.
+    """
+    h, q, k, i = shape.hidden_size, shape.q_size, shape.kv_size, shape.ffn_size
+    down = h * (1.0 - settings.compiled) if shape.gated_mlp else 0.0
+    bf16 = BF16 * (h + q + k + q + i + down) + log_sum_exp
+    return _by_precision(
+        settings,
+        bf16=bf16,
+        fp8=bf16 + eager_casts,
+        mxfp8=bf16,
+        # Its products are custom operations that the policy does not keep, but for the block's
+        # last one, whose output is the residual; keys and attention's output remain.
+        nvfp4=BF16 * (2 * h + q + k) + log_sum_exp,
+    )
 
 
 def _by_precision(settings: Settings, **values: Number) -> Number:

@@ -21,7 +21,7 @@ _PARALLEL = re.compile(
     r"\b(?:TP|PP|CP|SP|EP)[ =-]?(\d+)|(\d+)-way (?:SP|TP)|context parallel (\d+)"
 )
 _EVERY_NTH = re.compile(r"every (\d+)(?:st|nd|rd|th)? ", re.IGNORECASE)
-_DATE = re.compile(r"(20\d\d)-(\d\d)")
+_DATE = re.compile(r"20\d\d-\d\d(-\d\d)?")
 # What a note says of a run that the laws cannot be held against.
 _UNUSABLE = (
     (re.compile(r"SUSPECT|APPROXIMATE"), "the source's figure is marked as doubtful"),
@@ -252,7 +252,7 @@ def _unstated_checkpointing(result: Result, stack: Stack) -> str:
     not say what.
     """
     is_small = result.hidden is not None and result.hidden <= _MEGATRON_PLAIN_HIDDEN
-    if stack.name == "megatron" and is_small and result.grad_accum:
+    if stack.name.startswith("megatron") and is_small and result.grad_accum:
         return "none"
     return stack.default_checkpointing
 
@@ -292,7 +292,8 @@ def stack_of(result: Result) -> Stack:
     if "flash_attention_3" in _notes(result) or ", FA3" in _notes(result):
         stack = replace(stack, attention="vendor")
     text = (result.optimizer or "").lower()
-    if result.param_dtype == "fp32" and stack.weight_bytes < 4:
+    in_fp32 = result.param_dtype == "fp32" or "models in fp32" in _notes(result)
+    if in_fp32 and stack.weight_bytes < 4:
         return replace(stack, weight_bytes=4.0, master_bytes=0.0, grad_bytes=4.0)
     if result.param_dtype == "bf16" and stack.weight_bytes > 2:
         master = 4.0 if "fp32 master" in text else 0.0
@@ -308,6 +309,8 @@ def _stack_name(result: Result) -> str:
         return "prime-rl-sft" if "sft trainer" in _notes(result) else "prime-rl"
     if "liger" in _notes(result).lower() and result.framework == "zero3":
         return "zero-liger"
+    if result.framework == "megatron" and any(repo in url for repo in _TE_LOSS):
+        return "megatron-te-loss"
     for repo, name in _REPOSITORIES:
         if repo in url and not (name == "huggingface" and result.framework == "zero3"):
             return name
@@ -316,20 +319,20 @@ def _stack_name(result: Result) -> str:
 
 def _torchtitan(result: Result) -> str:
     match = _DATE.search(result.commit_or_date or "")
-    month = f"{match.group(1)}-{match.group(2)}" if match else "2025-01"
+    date = match.group() if match else "2025-01"
     if "pytorch/ao" in result.source_url.lower():
         # torchao's document dates from its last edit. Its H100 table was made with torchtitan of
         # early 2025 (PR 1629 of January 2025 is in it), its B200 table with a later one.
-        month = "2025-01" if (result.gpu or "").startswith("H100") else "2026-05"
-    return next(name for until, name in _TORCHTITAN_ERAS if month < until)
+        date = "2025-01" if (result.gpu or "").startswith("H100") else "2026-05"
+    return next(name for until, name in _TORCHTITAN_ERAS if date < until)
 
 
-# First month that a period of torchtitan does not cover (see data/stacks.toml for the commits).
+# First day that a period of torchtitan does not cover (see data/stacks.toml for the commits).
 _TORCHTITAN_ERAS = (
-    ("2024-06", "torchtrain"),
-    ("2024-11", "torchtitan-2024-06"),
-    ("2025-09", "torchtitan-2024-10"),
-    ("2026-05", "torchtitan-2025-08"),
+    ("2024-06-12", "torchtrain"),
+    ("2024-10-22", "torchtitan-2024-06"),
+    ("2025-08-20", "torchtitan-2024-10"),
+    ("2026-04-27", "torchtitan-2025-08"),
     ("9999", "torchtitan"),
 )
 # Stacks whose repository also holds experimental programs (framework "other").
@@ -347,6 +350,8 @@ _REPOSITORIES = (
     ("maxtext", "jax"),
     ("gpu-recipes", "jax"),
 )
+# Repositories whose recipes for Megatron-Core take TransformerEngine's loss.
+_TE_LOSS = ("nvidia-nemo/megatron-bridge", "nvidia/nemo", "nvidia/dgxc-benchmarking")
 _FRAMEWORKS = {
     "fsdp2": "fsdp2",
     "fsdp1": "fsdp1",

@@ -23,13 +23,14 @@ from advisor.throughput import StepTime, fabric_for_case, step_time
 from advisor.throughput_factors import ThroughputFactors, load_factors
 from advisor.units import GIB
 
-# Factors before any result is stored: reserved over live bytes of PyTorch's caching allocator
-# (its blocks are rounded to 2 MiB and more, and some stay split), and one for live bytes.
+# Factors before any result is stored: of what PyTorch's caching allocator holds (its blocks are
+# rounded to 2 MiB and more, and some stay split), and one for live bytes. Sharded programs gather
+# and reduce in buffers of other streams, whose memory no other stream can use.
 MEMORY_PRIORS = {
-    "reserved/compiled": 1.05,
-    "reserved/eager": 1.05,
-    "active/compiled": 1.0,
-    "active/eager": 1.0,
+    "reserved/sharded": 1.05,
+    "reserved/whole": 1.05,
+    "active/sharded": 1.0,
+    "active/whole": 1.0,
 }
 THROUGHPUT_PRIORS = {"tokens_per_s": 1.0}
 # A peak whose kind a source does not state is taken for the allocator's reserved bytes, which is
@@ -50,8 +51,8 @@ class Interval:
 class Evidence:
     """Calibration from stored results.
 
-    memory: residuals by group "kind/mode"; throughput: the one of tokens per second; factors: the
-    throughput model's. version names this calibration. cases: the results in scope.
+    memory: residuals by group of MEMORY_PRIORS; throughput: the one of tokens per second;
+    factors: the throughput model's. version names this calibration. cases: the results in scope.
     fitted: GiB and tokens/s/GPU of cases by their result's id, as predicted with this calibration,
     None where out of scope; empty where nobody shows them.
     """
@@ -88,16 +89,19 @@ class Evidence:
         )
 
     def memory_residual(self, settings: Settings, kind: str = "reserved") -> Residual:
-        """The residual of a kind of peak for compiled or eager plans (one or the other)."""
-        mode = "compiled" if np.all(np.greater(settings.compiled, 0)) else "eager"
-        return self.memory[f"{kind}/{mode}"]
+        """The residual of a kind of peak for one plan."""
+        return self.memory[_memory_group(kind, sharded=bool(np.greater(settings.shard_degree, 1)))]
+
+    def reserved_factor(self, settings: Settings) -> Number:
+        """What the allocator holds over the law's estimate, for one plan or many."""
+        return self._by_sharding(settings, "factor")
 
     def live_bytes_limit(
         self, settings: Settings, capacity_bytes: float, probability: float
-    ) -> float:
+    ) -> Number:
         """The live bytes up to which a plan runs out of memory with at most this probability."""
-        scale = self.memory_residual(settings).scale
-        return capacity_bytes * math.exp(-scale * student_t4_quantile(1.0 - probability))
+        scale = self._by_sharding(settings, "scale")
+        return capacity_bytes * np.exp(-scale * student_t4_quantile(1.0 - probability))
 
     def out_of_memory_probability(
         self, active_bytes: Number, settings: Settings, capacity_bytes: float
@@ -107,7 +111,19 @@ class Evidence:
         What the allocator holds beyond them it gives back before it fails, at the price of speed.
         """
         room = np.log(capacity_bytes / active_bytes)
-        return 1.0 - student_t4_cdf(room / self.memory_residual(settings).scale)
+        return 1.0 - student_t4_cdf(room / self._by_sharding(settings, "scale"))
+
+    def _by_sharding(self, settings: Settings, name: str) -> Number:
+        sharded, whole = (
+            float(getattr(self.memory[_memory_group("reserved", sharded=sharded)], name))
+            for sharded in (True, False)
+        )
+        return np.where(np.greater(settings.shard_degree, 1), sharded, whole)
+
+
+def _memory_group(kind: str, *, sharded: bool) -> str:
+    """The name of a group of MEMORY_PRIORS."""
+    return f"{kind}/{'sharded' if sharded else 'whole'}"
 
 
 def peak_kind(result: Result) -> str:
@@ -172,8 +188,8 @@ def memory_points(cases: Iterable[Case]) -> list[Point]:
         memory = predict_memory(case)
         kind = peak_kind(case.result)
         raw = float(memory.reserved_bytes if kind == "reserved" else memory.active_bytes) / GIB
-        mode = "compiled" if case.settings.compiled else "eager"
-        points.append(_point(case, f"{kind}/{mode}", measured / raw))
+        group = _memory_group(kind, sharded=bool(np.greater(case.settings.shard_degree, 1)))
+        points.append(_point(case, group, measured / raw))
     return points
 
 

@@ -1,7 +1,7 @@
 """Field: the figures of every plan of one grid, and which of them may be offered."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +44,7 @@ class Field:
         return np.asarray(
             self.evidence.out_of_memory_probability(
                 flat(self, self.peaks.active_bytes, index),
-                self.settings,
+                replace(self.settings, shard_degree=flat(self, self.settings.shard_degree, index)),
                 capacity_bytes(self.grid.instance.gpu),
             )
         )
@@ -57,7 +57,7 @@ class Field:
         """
         capacity = capacity_bytes(self.grid.instance.gpu)
         limit = self.evidence.live_bytes_limit(self.settings, capacity, max_probability)
-        held = capacity / self.evidence.memory_residual(self.settings).factor
+        held = capacity / self.evidence.reserved_factor(self.settings)
         return (
             self.possible & (self.peaks.active_bytes <= limit) & (self.peaks.reserved_bytes <= held)
         )

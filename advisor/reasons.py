@@ -56,7 +56,6 @@ def reasons(
     workload: Workload,
     constraints: Constraints,
     speed_factor: float,
-    memory_factor: float,
 ) -> tuple[Reason, ...]:
     """One reason for each of SETTINGS."""
     field = offers.field
@@ -66,7 +65,9 @@ def reasons(
     index = np.asarray([here, *(place for places in along for place in places)], dtype=np.int64)
     table = _Table(
         possible=flat(field, field.possible, index) > 0,
-        peak_gib=flat(field, field.peaks.reserved_bytes, index) * memory_factor / GIB,
+        peak_gib=flat(field, field.peaks.reserved_bytes, index)
+        * flat(field, field.evidence.reserved_factor(field.settings), index)
+        / GIB,
         offers=offers_at(field, workload, constraints, speed_factor, index),
     )
     plan = field.grid.plan(here)

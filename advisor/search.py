@@ -197,7 +197,6 @@ def _chosen(
         workload,
         constraints,
         evidence.throughput.factor,
-        evidence.memory["reserved/compiled" if best.plan.compile else "reserved/eager"].factor,
     )
     rivals = _instance_reason(pool, within, first, constraints)
     return {**chosen, "best": replace(best, why=(rivals, *why))}
