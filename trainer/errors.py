@@ -7,7 +7,8 @@ TrainerError
 ├── CheckpointError   a checkpoint that is missing, incomplete or of another model
 ├── NonFiniteLoss     the loss is not a finite number
 ├── Hang              a step did not come within the stated time
-└── LostRank          another process of the run is gone
+├── LostRank          another process of the run is gone
+└── OutOfMemory       the GPU's memory is not enough for the settings
 """
 
 from collections.abc import Sequence
@@ -63,3 +64,9 @@ class LostRank(TrainerError):
     """Another process of the run is gone; the newest complete checkpoint is intact."""
 
     exit_status = 8
+
+
+class OutOfMemory(TrainerError):
+    """The GPU's memory is not enough; result.json says so, as evidence against the settings."""
+
+    exit_status = 9

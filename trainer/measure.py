@@ -13,7 +13,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from shutil import which
 from typing import Any
 
@@ -25,13 +25,21 @@ from trainer.build import build_model
 from trainer.config import Config, parse
 from trainer.data import Dealer, SyntheticSamples
 from trainer.errors import ConfigError, TrainerError
-from trainer.metrics import memory_of, versions
+from trainer.metrics import (
+    flops_per_token,
+    gpu_name,
+    memory_of,
+    remarks_on_software,
+    today,
+    versions,
+)
 from trainer.model import Model, num_parameters
 from trainer.optimizer import clip_gradients, make_optimizer
 from trainer.parallel import local, make_mesh, parallelize, synchronise_gradients
 from trainer.precision import check_precision
 from trainer.profile import take_world_size
-from trainer.simulate import fake_world
+from trainer.simulate import count_parameters, fake_world
+from trainer.stored_row import Measured, stored_row
 from trainer.world import use_growing_segments
 
 
@@ -45,7 +53,7 @@ def measure(config: Config, world_size: int, device: torch.device, *, steps: int
         "kind": "measured-one-rank",
         "world_size": world_size,
         "collectives": "none (a process group that does nothing)",
-        "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
+        "gpu": gpu_name(device),
         "driver": driver_version(),
         "versions": versions(),
         "settings": config.as_strings(),
@@ -56,7 +64,29 @@ def measure(config: Config, world_size: int, device: torch.device, *, steps: int
             row |= _measured(config, world_size, device, steps)
         except torch.OutOfMemoryError:
             row["oom"] = True
-    return row
+    return {**row, "row": _stored(config, row)}
+
+
+def _stored(config: Config, row: Mapping[str, Any]) -> dict[str, str]:
+    """No tokens per second: they are those of a real run only where collectives cost nothing."""
+    speed = row.get("compute_tokens_per_s_per_gpu")
+    remarks = ["one GPU stood in for one rank: collectives did nothing"]
+    if speed is not None:
+        flops = flops_per_token(config, row["num_parameters"]) * speed / 1e12
+        remarks.append(f"compute alone {speed:.1f} tokens/s/GPU ({flops:.2f} TFLOP/s)")
+    if row["driver"]:
+        remarks.append(f"driver {row['driver']}")
+    found = Measured(
+        kind=row["kind"],
+        world_size=row["world_size"],
+        num_parameters=count_parameters(config),
+        gpu=row["gpu"] or "CPU",
+        peak_bytes=row.get("peak_reserved_bytes"),
+        oom=row["oom"],
+        on_date=today(),
+        remarks=(*remarks, *remarks_on_software()),
+    )
+    return stored_row(config, found)
 
 
 def _measured(config: Config, world_size: int, device: torch.device, steps: int) -> dict[str, Any]:

@@ -3,8 +3,10 @@
 import json
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,8 @@ from typing import Any
 import torch
 
 from trainer.config import Config
+from trainer.errors import OutOfMemory
+from trainer.stored_row import Measured, stored_row
 
 # Forward and backward of one product: 2 + 4 operations per weight and token (Kaplan et al. 2020,
 # arXiv:2001.08361, section 2.1); recomputation is not counted.
@@ -67,9 +71,17 @@ class Reporter:
     """
 
     def __init__(
-        self, config: Config, *, writes: bool, world_size: int, num_parameters: int, num_steps: int
+        self,
+        config: Config,
+        *,
+        writes: bool,
+        world_size: int,
+        num_parameters: int,
+        num_steps: int,
+        num_nodes: int | None = None,
     ) -> None:
         self.config, self.world_size, self.num_steps = config, world_size, num_steps
+        self.num_nodes = num_nodes
         self.num_parameters = num_parameters
         self.flops_per_token = flops_per_token(config, num_parameters)
         self.steps: list[Step] = []
@@ -105,21 +117,38 @@ class Reporter:
         peak = self.config.run.peak_flops_per_s
         return self.flops_per_token * tokens_per_s_per_gpu / peak if peak else None
 
-    def result(self, device: torch.device, *, outcome: str) -> dict[str, Any]:
-        """The measurement of this run, ready for result.json."""
+    def result(self, device: torch.device, *, outcome: str, oom: bool = False) -> dict[str, Any]:
+        """The measurement of this run, ready for result.json. oom: the memory was not enough."""
         skip = min(self.config.run.skip_steps, max(0, len(self.steps) - 1))
         steady = self.steps[skip:]
         seconds = [step.seconds for step in steady]
         tokens = sum(step.tokens for step in steady)
         speed = tokens / sum(seconds) / self.world_size if seconds else None
+        memory = memory_of(device)
+        gpu = gpu_name(device)
+        found = Measured(
+            kind="measured",
+            world_size=self.world_size,
+            num_nodes=self.num_nodes,
+            num_parameters=self.num_parameters,
+            gpu=gpu or "CPU",
+            peak_bytes=None if oom else memory["peak_reserved_bytes"],
+            tokens_per_s_per_gpu=None if oom else speed,
+            mfu_fraction=self._mfu(speed) if speed and not oom else None,
+            flops_per_token=self.flops_per_token,
+            oom=oom,
+            on_date=today(),
+            remarks=(f"{len(steady)} steps after {skip} of warm-up", *remarks_on_software()),
+        )
         return {
-            "kind": "measured",
+            "kind": found.kind,
             "outcome": outcome,
             "world_size": self.world_size,
-            "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
+            "gpu": gpu,
             "device": device.type,
             "num_parameters": self.num_parameters,
-            **memory_of(device),
+            **memory,
+            "oom": oom,
             "tokens_per_s_per_gpu": speed,
             "tokens_per_s": speed * self.world_size if speed else None,
             "mfu_fraction": self._mfu(speed) if speed else None,
@@ -135,7 +164,23 @@ class Reporter:
             "loss_last": self.steps[-1].loss if self.steps else None,
             "versions": versions(),
             "settings": self.config.as_strings(),
+            "row": stored_row(self.config, found),
         }
+
+    @contextmanager
+    def naming_out_of_memory(self, device: torch.device) -> Iterator[None]:
+        """What torch raises where memory is not enough, as OutOfMemory, with a result of it.
+
+        The first rank writes it; ranks have equal work, so where one has too little, all have.
+        """
+        try:
+            yield
+        except torch.OutOfMemoryError as error:
+            self.write_result(self.result(device, outcome="out of memory", oom=True))
+            first = str(error).strip().partition("\n")[0]
+            raise OutOfMemory(
+                f"{first}; take a smaller micro_batch, more checkpointing, loss_chunks or GPUs"
+            ) from error
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         """result.json, complete or not at all."""
@@ -143,6 +188,21 @@ class Reporter:
             partial = self._folder / "result.json.partial"
             partial.write_text(json.dumps(_finite(result), indent=2) + "\n", encoding="utf-8")
             partial.replace(self._folder / "result.json")
+
+
+def gpu_name(device: torch.device) -> str | None:
+    """As torch names it; None for a CPU."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else None
+
+
+def today() -> str:
+    """The date in UTC, as 2026-01-31."""
+    return datetime.now(UTC).date().isoformat()
+
+
+def remarks_on_software() -> tuple[str, ...]:
+    """The versions that decide the numbers, for a row's notes."""
+    return tuple(f"{name} {value}" for name, value in versions().items() if value)
 
 
 def versions() -> dict[str, str | None]:

@@ -18,13 +18,15 @@ from trainer.config import Config, config_of, parse
 from trainer.errors import ConfigError, TrainerError
 from trainer.simulate import Timeline, count_parameters, edge_of, simulate
 from trainer.storage import Instant
+from trainer.stored_row import Measured, stored_row
 
 
 def profile_plan(settings: Mapping[str, str], world_size: int = 8) -> dict[str, Any]:
     """Peak of one rank of a plan, by simulation on this CPU (eager; see trainer.simulate).
 
     settings: flat string settings. Returns peak_bytes, instant, categories (bytes at the peak),
-    instants (name → peak_bytes and categories), num_blocks_run, seconds, torch.
+    instants (name → peak_bytes and categories), num_blocks_run, seconds, torch, and row (see
+    trainer.stored_row).
     Raises ConfigError, Unsupported.
     """
     return profile_config(config_of(settings), world_size)
@@ -36,21 +38,31 @@ def profile_config(config: Config, world_size: int, *, whole: bool = False) -> d
     labels, num_run = _labels(config, world_size, whole=whole)
     instants = _named(labels)
     name = max(instants, key=lambda key: instants[key].peak_bytes)
+    count, peak_bytes = count_parameters(config), instants[name].peak_bytes
+    found = Measured(
+        kind="simulated",
+        world_size=world_size,
+        num_parameters=count,
+        peak_bytes=peak_bytes,
+        peak_kind="allocated",
+        remarks=(f"no GPU: live tensors of an eager run, {name}", f"torch {torch.__version__}"),
+    )
     return {
         "kind": "simulated",
-        "peak_bytes": instants[name].peak_bytes,
+        "peak_bytes": peak_bytes,
         "instant": name,
         "categories": instants[name].categories,
         "instants": {
             key: {"peak_bytes": value.peak_bytes, "categories": value.categories}
             for key, value in instants.items()
         },
-        "num_parameters": count_parameters(config),
+        "num_parameters": count,
         "world_size": world_size,
         "compiled": False,
         "num_blocks_run": num_run,
         "seconds": round(time.perf_counter() - begun, 2),
         "torch": torch.__version__,
+        "row": stored_row(config, found),
     }
 
 

@@ -61,7 +61,8 @@ def train(config: Config, world: World) -> dict[str, Any]:
     run = _prepare(config, world)
     stop = StopRequest(os.environ, time.time)
     stop.watch_signals()
-    outcome = _loop(run, stop)
+    with run.reporter.naming_out_of_memory(world.device):
+        outcome = _loop(run, stop)
     if run.checkpoints is not None:
         run.checkpoints.save(run.model, run.optimizer, run.progress)
         run.checkpoints.finish()
@@ -107,6 +108,7 @@ def _prepare(config: Config, world: World) -> Run:
         world_size=world.size,
         num_parameters=count,
         num_steps=num_steps,
+        num_nodes=world.num_nodes,
     )
     return Run(
         config=config,

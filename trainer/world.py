@@ -18,12 +18,13 @@ TIMEOUT = timedelta(minutes=30)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
-    """This process among all: `rank` of `size`, on `device`."""
+    """This process among all: `rank` of `size`, on `device`; num_nodes as torchrun says."""
 
     rank: int
     local_rank: int
     size: int
     device: torch.device
+    num_nodes: int = 1
 
     @property
     def is_first(self) -> bool:
@@ -48,7 +49,13 @@ def joined() -> Iterator[World]:
         store = HashStore()
         dist.init_process_group(backend, store=store, rank=0, world_size=1, timeout=TIMEOUT)
     try:
-        yield World(rank=rank, local_rank=local_rank, size=size, device=device)
+        yield World(
+            rank=rank,
+            local_rank=local_rank,
+            size=size,
+            device=device,
+            num_nodes=int(variables.get("GROUP_WORLD_SIZE", "1")),
+        )
     finally:
         dist.destroy_process_group()
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from trainer.config import Config, config_of
+from trainer.errors import OutOfMemory
 from trainer.metrics import Reporter, Step, flops_per_token
 
 CPU = torch.device("cpu")
@@ -85,3 +86,16 @@ def test_progress_lines_come_as_often_as_asked(tmp_path: Path) -> None:
     assert [line is not None for line in lines] == [True, False, True, False]
     assert lines[0] is not None
     assert lines[0].startswith("step 1/5  loss 1.0000  500 tokens/s/GPU")
+
+
+def test_running_out_of_memory_leaves_a_result_and_a_name(tmp_path: Path) -> None:
+    found = reporter(config(tmp_path))
+    told = "tried to allocate 2 GiB; take a smaller micro_batch"
+    with pytest.raises(OutOfMemory, match=told), found.naming_out_of_memory(CPU):
+        raise torch.OutOfMemoryError("tried to allocate 2 GiB\nand a long explanation")
+    result = json.loads((tmp_path / "result.json").read_text(encoding="utf-8"))
+    assert (result["outcome"], result["oom"], result["row"]["oom"]) == (
+        "out of memory",
+        True,
+        "true",
+    )
