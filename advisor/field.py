@@ -77,7 +77,6 @@ class Offers:
     num_instances: FloatArray
     hours: FloatArray
     usd: FloatArray
-    probability: FloatArray
 
 
 def build_fields(
@@ -169,7 +168,6 @@ def offers_at(
         num_instances=num_instances,
         hours=columns.wall_s(training_s, num_instances, checkpoint) / HOUR_S,
         usd=columns.total_usd(training_s, num_instances, checkpoint),
-        probability=field.probability(index),
     )
 
 

@@ -16,15 +16,17 @@ from advisor.plan import PRECISIONS, Checkpointing, GradientSync, Optimizer, Pla
 from advisor.settings import STATE_BYTES, FloatArray, Settings, checkpointing_fractions
 from advisor.workload import Pins, Sharding, Workload
 
-# (mode, every): per-op selective, then every 4th and every 2nd block, then all blocks.
+# (mode, every): per-op selective, then every 8th to every 2nd block, then all blocks.
 CHECKPOINTINGS: tuple[tuple[Checkpointing, int], ...] = (
     ("none", 0),
     ("selective", 0),
+    ("selective", 8),
     ("selective", 4),
+    ("selective", 3),
     ("selective", 2),
     ("full", 0),
 )
-MICRO_BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+MICRO_BATCHES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64)
 SHARDINGS: tuple[Sharding, ...] = ("full", "hybrid", "none")
 LOSS_CHUNKS = (1, 8)
 SYNCS: tuple[GradientSync, ...] = ("each", "last")
@@ -51,12 +53,11 @@ AXES = (
 class Grid:
     """The choices along each axis of AXES, for one instance type.
 
-    sizes: pairs of num_instances and micro_batch that keep near the global batch asked for.
+    sizes: (num_instances, micro_batch, accumulation_steps) near the global batch asked for.
     """
 
     instance: Instance
     seq_len: int
-    global_batch_tokens: int
     optimizer: Optimizer
     compile: bool
     shardings: tuple[Sharding, ...]
@@ -65,7 +66,7 @@ class Grid:
     loss_chunks: tuple[int, ...]
     checkpointings: tuple[tuple[Checkpointing, int], ...]
     precisions: tuple[Precision, ...]
-    sizes: tuple[tuple[int, int], ...]
+    sizes: tuple[tuple[int, int, int], ...]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -91,10 +92,10 @@ class Grid:
         return np.asarray(values, dtype=np.float64).reshape(shape)
 
     def num_instances(self) -> FloatArray:
-        return self.along("size", [count for count, _ in self.sizes])
+        return self.along("size", [count for count, _, _ in self.sizes])
 
     def micro_batches(self) -> FloatArray:
-        return self.along("size", [micro_batch for _, micro_batch in self.sizes])
+        return self.along("size", [micro_batch for _, micro_batch, _ in self.sizes])
 
     def shard_degrees(self) -> FloatArray:
         """GPUs per copy of the parameters, shaped (sharding, 1, …, size)."""
@@ -109,14 +110,7 @@ class Grid:
 
     def accumulation_steps(self) -> FloatArray:
         """Micro steps whose batch is nearest to the one asked for, along the sizes."""
-        steps = [
-            _accumulation_steps(self.global_batch_tokens, self._tokens_per_micro_step(*size))
-            for size in self.sizes
-        ]
-        return self.along("size", steps)
-
-    def _tokens_per_micro_step(self, num_instances: int, micro_batch: int) -> int:
-        return num_instances * self.instance.num_gpus * micro_batch * self.seq_len
+        return self.along("size", [steps for _, _, steps in self.sizes])
 
     def settings(self) -> Settings:
         """The numeric view of all plans."""
@@ -165,12 +159,11 @@ class Grid:
         at = [int(i) for i in np.unravel_index(flat_index, self.shape)]
         sharding, sync, reshard, chunks, checkpointing, precision, size = at
         mode, every = self.checkpointings[checkpointing]
-        num_instances, micro_batch = self.sizes[size]
+        num_instances, micro_batch, steps = self.sizes[size]
         num_gpus = num_instances * self.instance.num_gpus
         shards = {"full": num_gpus, "hybrid": self.instance.num_gpus, "none": 1}[
             self.shardings[sharding]
         ]
-        unit = self._tokens_per_micro_step(num_instances, micro_batch)
         return Plan(
             instance_type=self.instance.name,
             num_instances=num_instances,
@@ -180,7 +173,7 @@ class Grid:
             checkpoint_every=every,
             micro_batch=micro_batch,
             seq_len=self.seq_len,
-            accumulation_steps=_accumulation_steps(self.global_batch_tokens, unit),
+            accumulation_steps=steps,
             gradient_sync=self.syncs[sync],
             shard_degree=shards,
             replica_degree=num_gpus // shards,
@@ -191,16 +184,22 @@ class Grid:
         )
 
 
-def _accumulation_steps(global_batch_tokens: int, tokens_per_micro_step: int) -> int:
-    """Micro steps whose batch is nearest to the one asked for, at least one."""
-    return max(round(global_batch_tokens / tokens_per_micro_step), 1)
+def _sizes(
+    workload: Workload, num_gpus: int, counts: Sequence[int], micro_batches: Sequence[int]
+) -> tuple[tuple[int, int, int], ...]:
+    """Instances, micro batches and the whole micro steps nearest to the global batch asked for.
 
-
-def _is_near(global_batch_tokens: int, tokens_per_micro_step: int) -> bool:
-    """Whether whole micro steps make a batch near the one asked for."""
-    steps = _accumulation_steps(global_batch_tokens, tokens_per_micro_step)
-    ratio = steps * tokens_per_micro_step / global_batch_tokens
-    return 1 / MAX_BATCH_RATIO <= ratio <= MAX_BATCH_RATIO
+    Those that are not near it are left out.
+    """
+    wanted = workload.global_batch_tokens
+    sizes = []
+    for count in counts:
+        for micro_batch in micro_batches:
+            unit = count * num_gpus * micro_batch * workload.seq_len
+            steps = max(round(wanted / unit), 1)
+            if 1 / MAX_BATCH_RATIO <= steps * unit / wanted <= MAX_BATCH_RATIO:
+                sizes.append((count, micro_batch, steps))
+    return tuple(sizes)
 
 
 def build_grid(
@@ -221,7 +220,6 @@ def build_grid(
     return Grid(
         instance=instance,
         seq_len=workload.seq_len,
-        global_batch_tokens=workload.global_batch_tokens,
         optimizer=pins.optimizer or "adamw",
         compile=True if pins.compile is None else pins.compile,
         shardings=SHARDINGS if pins.sharding is None else (pins.sharding,),
@@ -234,15 +232,7 @@ def build_grid(
         if pins.reshard_after_forward is None
         else (pins.reshard_after_forward,),
         syncs=SYNCS if pins.gradient_sync is None else (pins.gradient_sync,),
-        sizes=tuple(
-            (count, micro_batch)
-            for count in num_instances
-            for micro_batch in micro_batches
-            if _is_near(
-                workload.global_batch_tokens,
-                count * instance.num_gpus * micro_batch * workload.seq_len,
-            )
-        ),
+        sizes=_sizes(workload, instance.num_gpus, num_instances, micro_batches),
     )
 
 

@@ -65,6 +65,7 @@ def reasons(
     index = np.asarray([here, *(place for places in along for place in places)], dtype=np.int64)
     table = _Table(
         possible=flat(field, field.possible, index) > 0,
+        risk=field.probability(index),
         peak_gib=flat(field, field.peaks.reserved_bytes, index)
         * flat(field, field.evidence.reserved_factor(field.settings), index)
         / GIB,
@@ -92,6 +93,7 @@ class _Table:
     """Columns over the chosen plan (row 0) and all that differ from it along one axis."""
 
     possible: NDArray[np.bool_]
+    risk: FloatArray
     peak_gib: FloatArray
     offers: Offers
 
@@ -137,7 +139,7 @@ def _next_best(
     usable = rows[table.possible[rows]]
     if usable.size == 0:
         return None
-    risk = table.offers.probability
+    risk = table.risk
     capacity = field.grid.instance.gpu.usable_bytes / GIB
     fits = (risk <= constraints.max_oom_probability) & (table.peak_gib <= capacity)
     fitting = usable[fits[usable]]

@@ -1,7 +1,7 @@
 """recommend(): enumerate every plan, reject what does not fit, rank the rest; deterministic."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +11,14 @@ from advisor.catalog import Catalog
 from advisor.cost import Terms, assumptions, terms_for
 from advisor.errors import InvalidField
 from advisor.evidence import Evidence
-from advisor.field import Field, Offers, build_fields, offers
+from advisor.field import Field, build_fields, offers
 from advisor.grid import build_grid
 from advisor.hardware import Instance
 from advisor.miss import nearest_miss
+from advisor.pool import Pool
 from advisor.price import NoPrice
 from advisor.reasons import reasons
 from advisor.recommendation import Candidate, Reason, Recommendation
-from advisor.settings import FloatArray
 from advisor.stack import Stack, load_stacks
 from advisor.workload import Constraints, Workload
 
@@ -26,34 +26,7 @@ OWN_STACK = "shardwise"
 INSTANCE_COUNTS = (1, 2, 4, 8, 16, 32, 64)
 # The safest alternative may cost, or take, this much more than the best.
 SAFEST_WITHIN = 1.25
-# What plans are compared by, in the order in which they break ties, and the column of each.
-MEASURES = {
-    "tokens": "num_tokens",
-    "usd": "usd",
-    "hours": "hours",
-    "risk": "probability",
-    "instances": "num_instances",
-}
 FIRST = {"cheapest": "usd", "fastest": "hours", "most_tokens": "tokens"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pool:
-    """The plans that fit, over all instance types: `which` of the offers, and `at` which place."""
-
-    offers: tuple[Offers, ...]
-    which: NDArray[np.int64]
-    at: NDArray[np.int64]
-    num_tokens: FloatArray
-    num_instances: FloatArray
-    hours: FloatArray
-    usd: FloatArray
-    probability: FloatArray
-
-    def measure(self, name: str, places: NDArray[np.int64]) -> FloatArray:
-        """One of MEASURES at some places: less is better."""
-        column: FloatArray = getattr(self, MEASURES[name])[places]
-        return -column if name == "tokens" else column
 
 
 def recommend(
@@ -69,7 +42,7 @@ def recommend(
     sold, unsold = _terms(constraints, catalog)
     fields = _fields(workload, constraints, sold, stack, evidence)
     fitting = [offers(each, workload, constraints, evidence.throughput.factor) for each in fields]
-    pool = _pool(fitting)
+    pool = Pool.of(fitting)
     chosen = _chosen(pool, workload, constraints, evidence, stack)
     miss = None
     if not chosen:
@@ -158,23 +131,6 @@ def _counts(instance: Instance, constraints: Constraints) -> tuple[int, ...]:
     return tuple(sorted(n for n in counts if 0 < n <= constraints.max_instances))
 
 
-def _pool(fitting: Sequence[Offers]) -> Pool:
-    def column(name: str) -> FloatArray:
-        return np.concatenate([np.empty(0), *(getattr(each, name) for each in fitting)])
-
-    sizes = [each.index.size for each in fitting]
-    return Pool(
-        offers=tuple(fitting),
-        which=np.repeat(np.arange(len(fitting)), sizes),
-        at=np.concatenate([np.arange(size) for size in (0, *sizes)]),
-        num_tokens=column("num_tokens"),
-        num_instances=column("num_instances"),
-        hours=column("hours"),
-        usd=column("usd"),
-        probability=column("probability"),
-    )
-
-
 def _chosen(
     pool: Pool, workload: Workload, constraints: Constraints, evidence: Evidence, stack: Stack
 ) -> dict[str, Candidate]:
@@ -184,22 +140,14 @@ def _chosen(
         return {}
     picks = _picks(pool, within, constraints)
     chosen = {
-        label: build_candidate(
-            pool.offers[pool.which[i]], int(pool.at[i]), workload, evidence, stack
-        )
-        for label, i in picks.items()
+        label: build_candidate(*pool.find(place), workload, evidence, stack)
+        for label, place in picks.items()
     }
     first = picks["best"]
-    best = chosen["best"]
-    why = reasons(
-        pool.offers[pool.which[first]],
-        int(pool.at[first]),
-        workload,
-        constraints,
-        evidence.throughput.factor,
-    )
+    speed_factor = evidence.throughput.factor
+    why = reasons(*pool.find(first), workload, constraints, speed_factor)
     rivals = _instance_reason(pool, within, first, constraints)
-    return {**chosen, "best": replace(best, why=(rivals, *why))}
+    return {**chosen, "best": replace(chosen["best"], why=(rivals, *why))}
 
 
 def _within(pool: Pool, constraints: Constraints) -> NDArray[np.bool_]:
@@ -219,7 +167,7 @@ def _picks(pool: Pool, within: NDArray[np.int64], constraints: Constraints) -> d
     Each minimises one measure and breaks ties by the others, so none is dominated by any plan.
     """
     first = FIRST[constraints.objective]
-    best = _least(pool, first, within)
+    best = pool.least(first, within)
     picks = {"best": best}
     limit = _near(float(pool.measure(first, np.asarray([best]))[0]))
     near = within[pool.measure(first, within) <= limit]
@@ -231,7 +179,7 @@ def _picks(pool: Pool, within: NDArray[np.int64], constraints: Constraints) -> d
         ("safest", "risk", near),
         ("fewest_instances", "instances", others),
     ):
-        place = _least(pool, measure, among)
+        place = pool.least(measure, among)
         if place not in picks.values():
             picks[label] = place
     return picks
@@ -242,34 +190,24 @@ def _near(value: float) -> float:
     return value * SAFEST_WITHIN if value > 0 else value / SAFEST_WITHIN
 
 
-def _least(pool: Pool, first: str, among: NDArray[np.int64]) -> int:
-    """The place, of those in `among`, with the least of `first`, ties by the other measures."""
-    places = among
-    for name in (first, *(other for other in MEASURES if other != first)):
-        values = pool.measure(name, places)
-        places = places[values == values.min()]
-        if places.size == 1:
-            break
-    return int(places[0])
-
-
 def _instance_reason(
     pool: Pool, within: NDArray[np.int64], best: int, constraints: Constraints
 ) -> Reason:
     """The instance type against the best plan of the next best type."""
-    name = pool.offers[pool.which[best]].field.grid.instance.name
-    others = within[pool.which[within] != pool.which[best]]
+    number = pool.which(best)
+    first, last = np.searchsorted(within, pool.starts[number : number + 2])
+    others = np.concatenate([within[:first], within[last:]])
     next_best = None
     if others.size:
-        rival = _least(pool, FIRST[constraints.objective], others)
-        other = pool.offers[pool.which[rival]].field.grid.instance.name
+        rival = pool.least(FIRST[constraints.objective], others)
+        other = pool.find(rival)[0].field.grid.instance.name
         next_best = (
             f"{other}: {pool.usd[rival]:,.2f} USD, {pool.hours[rival]:,.1f} hours, "
             f"{pool.num_tokens[rival] / 1e9:,.2f}B tokens on {pool.num_instances[rival]:.0f}"
         )
     return Reason(
         setting="instance_type",
-        value=name,
+        value=pool.offers[number].field.grid.instance.name,
         reason="best for the objective among the instance types allowed",
         next_best=next_best,
     )

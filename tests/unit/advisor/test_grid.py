@@ -66,7 +66,7 @@ def test_pins_narrow_an_axis() -> None:
     assert (plan.precision, plan.micro_batch, plan.activation_checkpointing) == ("fp8", 5, "full")
     chosen = (grid.shardings, grid.checkpointings, grid.precisions)
     assert [len(choices) for choices in chosen] == [1, 1, 1]
-    assert {micro_batch for _, micro_batch in grid.sizes} == {5}
+    assert {micro_batch for _, micro_batch, _ in grid.sizes} == {5}
 
 
 def test_precisions_are_those_of_the_gpu() -> None:
@@ -85,4 +85,4 @@ def test_sizes_are_all_those_near_the_batch_asked_for() -> None:
             steps = max(round(WORKLOAD.global_batch_tokens / tokens), 1)
             ratio = steps * tokens / WORKLOAD.global_batch_tokens
             near = 1 / MAX_BATCH_RATIO <= ratio <= MAX_BATCH_RATIO
-            assert ((count, micro_batch) in grid.sizes) == near
+            assert ((count, micro_batch, steps) in grid.sizes) == near
