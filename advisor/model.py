@@ -218,7 +218,7 @@ class ModelShape:
         blocks = self.num_layers * self.block_matmul_parameters
         return blocks + self.head_matmul_parameters + self.projection_parameters
 
-    def attention_window(self, seq_len: int) -> int:
+    def attention_window(self, seq_len: float) -> float:
         """Tokens that a windowed layer can look back on in a sequence of seq_len tokens."""
         return seq_len if self.sliding_window is None else min(seq_len, self.sliding_window)
 
@@ -229,15 +229,20 @@ class ModelShape:
         counts seq_len pairs a token (a window at most), as Chowdhery et al. 2022 (PaLM,
         arXiv:2204.02311, appendix B) do.
         """
+        pairs = self.num_layers * self.attended_tokens(seq_len, causal=causal)
+        return 2 * self.matmul_parameters_per_token + 4 * self.q_size * pairs
+
+    def attended_tokens(self, seq_len: float, *, causal: bool = True) -> float:
+        """Tokens that a token looks back on in one layer, averaged over layers and sequence."""
         windowed = 0 if self.sliding_window is None else self.num_windowed_layers
         windowed = self.num_layers if windowed is None else windowed
         window = self.attention_window(seq_len)
         pairs = windowed * _pairs_per_token(seq_len, window, causal=causal)
         pairs += (self.num_layers - windowed) * _pairs_per_token(seq_len, seq_len, causal=causal)
-        return 2 * self.matmul_parameters_per_token + 4 * self.q_size * pairs
+        return pairs / self.num_layers
 
 
-def _pairs_per_token(seq_len: int, window: int, *, causal: bool) -> float:
+def _pairs_per_token(seq_len: float, window: float, *, causal: bool) -> float:
     """Keys that a query sees, averaged over a sequence: Σ min(i, window) / seq_len for i = 1…."""
     return window - window * (window - 1) / (2 * seq_len) if causal else float(window)
 

@@ -30,7 +30,7 @@ STATE_BYTES: dict[Optimizer, float] = {
 class Settings:
     """Numeric view of Plan (one, or many as broadcastable arrays).
 
-    micro_batch: sequences per GPU per forward. seq_len: tokens per sequence.
+    micro_batch: sequences per GPU per forward. seq_len: tokens per sequence, the same in all.
     kept_fraction, op_fraction, full_fraction: share of the blocks that keep everything, that keep
         matrix products and attention only, and that keep nothing but their input. They sum to 1.
     precision: index into plan.PRECISIONS.
@@ -38,7 +38,7 @@ class Settings:
     """
 
     micro_batch: Number
-    seq_len: Number
+    seq_len: float
     num_gpus: Number
     gpus_per_instance: Number
     shard_degree: Number

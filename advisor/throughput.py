@@ -166,15 +166,9 @@ def _by_precision(code: Code, values: Mapping[Precision, Number]) -> Number:
     return np.choose(code, [np.asarray(values[name]) for name in PRECISIONS])
 
 
-def _attended(shape: ModelShape, settings: Settings) -> Number:
-    """Mean number of keys that a token attends to, causal."""
-    half = settings.seq_len / 2.0
-    return half if shape.sliding_window is None else np.minimum(half, shape.sliding_window)
-
-
 def _forward_flops_per_token(shape: ModelShape, settings: Settings) -> Number:
     matmul = shape.num_layers * shape.block_matmul_parameters + shape.head_matmul_parameters
-    attention = 2.0 * shape.num_layers * shape.q_size * _attended(shape, settings)
+    attention = 2.0 * shape.num_layers * shape.q_size * shape.attended_tokens(settings.seq_len)
     return 2.0 * (matmul + attention)
 
 
@@ -206,7 +200,13 @@ def _attention_s(
     shape: ModelShape, settings: Settings, stack: Stack, gpu: Gpu, factors: ThroughputFactors
 ) -> tuple[Number, Number]:
     """Attention forward and backward (2.5 times the FLOPs: Dao 2023, arXiv:2307.08691)."""
-    flops = 4.0 * settings.tokens * _attended(shape, settings) * shape.q_size * shape.num_layers
+    flops = (
+        4.0
+        * settings.tokens
+        * shape.attended_tokens(settings.seq_len)
+        * shape.q_size
+        * shape.num_layers
+    )
     rate = attention_rate(gpu, shape.head_dim, stack.attention)
     forward = flops / rate / factors.attention
     return forward, 2.5 * forward * factors.attention_backward

@@ -11,6 +11,18 @@ BAR_WIDTH = 1000.0
 # Terms with a colour of their own; smaller ones share one.
 MAX_SEGMENTS = 7
 HIDDEN_SETTINGS = ("gpus_per_instance",)
+# What the settings mean that follow from the question, or from the settings that were searched.
+FOLLOWS = {
+    "seq_len": "as asked for, or by the rule under Assumptions",
+    "global_batch_tokens": "what one step trains on: the nearest to the batch asked for",
+    "accumulation_steps": "micro steps before each update of the weights",
+    "shard_degree": "GPUs that hold one copy of the model together",
+    "replica_degree": "copies of the model",
+    "num_gpus": "instances times GPUs of each",
+    "checkpoint_every": "0: not by whole blocks; k: each k-th block keeps only its input",
+    "optimizer": "AdamW with fp32 states unless pinned",
+    "compile": "torch.compile of each block unless pinned",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +111,7 @@ def setting_rows(candidate: Mapping[str, Any]) -> list[tuple[str, str, str, str]
         rows.append((name, value, reason["reason"], reason["next_best"] or ""))
     shown = {*HIDDEN_SETTINGS, *(row[0] for row in rows)}
     rows += [
-        (name, words.setting(value), "", "")
+        (name, words.setting(value), FOLLOWS.get(name, ""), "")
         for name, value in settings.items()
         if name not in shown
     ]

@@ -88,8 +88,8 @@ def test_tokens_per_second_are_tokens_over_seconds() -> None:
 def test_mfu_counts_six_flops_per_weight_and_causal_attention() -> None:
     found = step()
     weights = 32 * SHAPE.block_matmul_parameters + 128256 * 4096
-    # Per token and layer: scores and values, 2 FLOPs each, over half the sequence; 3 passes.
-    attention = 3 * 4 * 32 * 4096 * (4096 / 2)
+    # Per token and layer: scores and values, 2 FLOPs each, with all tokens up to itself; 3 passes.
+    attention = 3 * 4 * 32 * 4096 * (4096 + 1) / 2
     per_token = 6 * weights + attention
     expected = float(found.tokens_per_s_per_gpu) * per_token / 989.5e12
     assert float(found.mfu_fraction) == pytest.approx(expected, rel=1e-9)
@@ -171,9 +171,15 @@ def test_blackwell_gains_from_each_narrower_format() -> None:
 
 def test_sliding_window_bounds_attention() -> None:
     long = replace(SETTINGS, seq_len=32768.0, micro_batch=1.0)
-    windowed = replace(SHAPE, sliding_window=1024)
     whole = float(step(long).terms["attention"])
-    assert float(step(long, shape=windowed).terms["attention"]) == pytest.approx(whole / 16)
+    pairs = sum(min(n, 1024) for n in range(1, 32769)) / sum(range(1, 32769))
+    everywhere = replace(SHAPE, sliding_window=1024)
+    found = float(step(long, shape=everywhere).terms["attention"])
+    assert found == pytest.approx(whole * pairs)
+    # Every second layer, as in Gemma 2.
+    half = replace(everywhere, num_windowed_layers=SHAPE.num_layers // 2)
+    found = float(step(long, shape=half).terms["attention"])
+    assert found == pytest.approx(whole * (1 + pairs) / 2)
 
 
 def test_eager_moves_more_bytes_than_compiled() -> None:
