@@ -15,6 +15,7 @@ from typing import Any
 
 import torch.distributed as dist
 from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.filesystem import FileSystemReader
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import async_save
@@ -22,6 +23,7 @@ from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
 from trainer.config import Config
+from trainer.eight_bit import Incoming, is_eight_bit, stored_form
 from trainer.errors import CheckpointError
 from trainer.model import Model
 from trainer.world import any_rank
@@ -126,8 +128,11 @@ class Checkpoints:
         state, states = get_state_dict(model, optimizer)
         try:
             # Plain tensors share their memory with those of the model, so these are filled too.
-            plain = {"model": _plain(state), "optimizer": _plain(states)}
+            incoming = Incoming(FileSystemReader(path).read_metadata().state_dict_metadata)
+            targets = incoming.tree(states, ("optimizer",))
+            plain = {"model": _plain(state), "optimizer": _plain(targets)}
             load(plain, checkpoint_id=str(path))
+            incoming.fill()
         except (OSError, RuntimeError, CheckpointException) as error:
             raise CheckpointError(f"{path.name} cannot be read: {error}") from error
         set_state_dict(model, optimizer, model_state_dict=state, optim_state_dict=states)
@@ -155,12 +160,14 @@ def _shape_of(config: Config) -> dict[str, str]:
 
 
 def _plain(value: Any) -> Any:
-    """A state without torchao's wrapper around weights that are gathered in fp8.
+    """A state without torchao's wrappers around 8-bit averages and weights gathered in fp8.
 
-    Its inner tensor is the fp32 weight itself; saved so, it can be resumed in any precision.
+    The latter's inner tensor is the fp32 weight itself: it can be resumed in any precision.
     """
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
+    if is_eight_bit(value):
+        return stored_form(value)
     if isinstance(value, DTensor) and type(value.to_local()).__name__.startswith("WeightWith"):
         inner: Any = value.to_local()
         return DTensor.from_local(

@@ -42,6 +42,10 @@ def joined() -> Iterator[World]:
         device = torch.device("cuda", local_rank)
         torch.cuda.set_device(device)
         use_growing_segments()
+    else:
+        # Said aloud, or MKL takes fewer threads when others are busy, and sums in another order:
+        # a resumed run would not be the same bit for bit.
+        torch.set_num_threads(torch.get_num_threads())
     backend = "gloo" if device.type == "cpu" else "cpu:gloo,cuda:nccl"
     if "MASTER_ADDR" in variables:
         dist.init_process_group(backend, timeout=TIMEOUT)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.distributed.checkpoint.filesystem import FileSystemReader
 
 from trainer.build import build_model
 from trainer.checkpoint import Checkpoints, Progress, complete_checkpoints
@@ -31,7 +32,8 @@ SHAPE = ModelSettings(
     num_kv_heads=1,
     head_dim=16,
     ffn_size=48,
-    vocab_size=64,
+    # Just so large that its averages are kept in 8 bits where that is asked for.
+    vocab_size=128,
     max_position=32,
 )
 PLAN = PlanSettings(micro_batch=2, seq_len=16, accumulation_steps=2)
@@ -71,6 +73,8 @@ def test_resumed_is_as_if_never_stopped(name: str, alone: World, tmp_path: Path)
     whole, resumed = losses(tmp_path / "whole"), losses(tmp_path / "resumed")
     assert list(resumed) == [4, 5]
     assert resumed == {step: whole[step] for step in (4, 5)}
+    stored = FileSystemReader(folder / "step-00000004").read_metadata().state_dict_metadata
+    assert any(key.endswith("exp_avg.codes") for key in stored) == (name == "8-bit states")
 
 
 def test_never_resuming_begins_anew(alone: World, tmp_path: Path) -> None:
