@@ -41,6 +41,16 @@ _NOT_NEGATIVE = (
     *("peak_flops_per_s", "extra_positions"),
 )
 
+# Traits of published models that this program does not have.
+_ABSENT: Mapping[str, str] = {
+    "num_windowed_layers": "a sliding window in some layers only",
+    "num_unrotated_layers": "layers without rotary positions",
+    "embedding_norm": "a norm after the embedding",
+    "final_norm": "a decoder without a norm before its head",
+    "embedding_size": "an embedding narrower than the model",
+    "activation_parameters": "an activation with weights of its own",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
@@ -76,7 +86,7 @@ def config_of(strings: Mapping[str, str]) -> Config:
     Raises ConfigError that lists unknown, missing and wrong settings together.
     """
     known = {item.name for _, group in _GROUPS for item in fields(group)}
-    problems = [f"unknown setting {name!r}" for name in strings if name not in known]
+    problems = [_unknown(name) for name in strings if name not in known]
     parts: dict[str, Any] = {}
     for name, group in _GROUPS:
         values, wrong = _read_group(group, strings, whole=name != "run")
@@ -104,6 +114,12 @@ def help_text() -> str:
         "The settings of the model, and of the plan, are given all together or not at all."
     )
     return "\n".join(lines)
+
+
+def _unknown(name: str) -> str:
+    absent = _ABSENT.get(name)
+    why = f": the trainer does not have {absent}" if absent else ""
+    return f"unknown setting {name!r}{why}"
 
 
 def _pairs(arguments: Sequence[str]) -> dict[str, str]:
