@@ -21,6 +21,8 @@ _PARALLEL = re.compile(
     r"\b(?:TP|PP|CP|SP|EP)[ =-]?(\d+)|(\d+)-way (?:SP|TP)|context parallel (\d+)"
 )
 _EVERY_NTH = re.compile(r"every (\d+)(?:st|nd|rd|th)? ", re.IGNORECASE)
+# Those whose states are two per parameter (Adam and its kind), or are stated in the text.
+_KNOWN_OPTIMIZER = re.compile(r"adam|states|[48]-?bit", re.IGNORECASE)
 _DATE = re.compile(r"20\d\d-\d\d(-\d\d)?")
 # What a note says of a run that the laws cannot be held against.
 _UNUSABLE = (
@@ -127,6 +129,8 @@ def _why_not_memory(result: Result, stack: Stack) -> str | None:
         return "another program on the same code base, with a memory policy of its own"
     if result.peak_mem_gib is None and not result.oom:
         return "no peak memory"
+    if result.optimizer and not _KNOWN_OPTIMIZER.search(result.optimizer):
+        return "an optimizer whose states are not known"
     return None
 
 
@@ -349,9 +353,11 @@ _REPOSITORIES = (
     ("llmq", "llmq"),
     ("maxtext", "jax"),
     ("gpu-recipes", "jax"),
+    # ZeRO-1 with fp32 gradients, as Megatron's distributed optimizer.
+    ("nanotron", "megatron"),
 )
 # Repositories whose recipes for Megatron-Core take TransformerEngine's loss.
-_TE_LOSS = ("nvidia-nemo/megatron-bridge", "nvidia/nemo", "nvidia/dgxc-benchmarking")
+_TE_LOSS = ("nemo", "megatron-bridge", "dgxc-benchmarking")
 _FRAMEWORKS = {
     "fsdp2": "fsdp2",
     "fsdp1": "fsdp1",
