@@ -1,10 +1,12 @@
 """`torchrun … -m trainer --key value …`"""
 
+import os
 import sys
 from collections.abc import Sequence
 
 from trainer.config import help_text, parse
 from trainer.errors import ConfigError, TrainerError
+from trainer.machine import check_machine, own_device, this_machine
 from trainer.train import train
 from trainer.world import joined, naming_lost_ranks
 
@@ -16,6 +18,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     try:
         config = parse(arguments)
+        check_machine(config.plan, this_machine(own_device(os.environ)))
         with joined() as world, naming_lost_ranks():
             train(config, world)
     except ConfigError as error:

@@ -25,6 +25,7 @@ from trainer.build import build_model
 from trainer.config import Config, parse
 from trainer.data import Dealer, SyntheticSamples
 from trainer.errors import ConfigError, TrainerError
+from trainer.machine import check_machine, this_machine
 from trainer.metrics import (
     flops_per_token,
     gpu_name,
@@ -36,7 +37,6 @@ from trainer.metrics import (
 from trainer.model import Model, num_parameters
 from trainer.optimizer import clip_gradients, make_optimizer
 from trainer.parallel import local, make_mesh, parallelize, synchronise_gradients
-from trainer.precision import check_precision
 from trainer.profile import take_world_size
 from trainer.simulate import count_parameters, fake_world
 from trainer.stored_row import Measured, stored_row
@@ -48,7 +48,7 @@ def measure(config: Config, world_size: int, device: torch.device, *, steps: int
 
     The row says oom = True, and has no figures, where the GPU's memory is not enough.
     """
-    check_precision(config.plan, device)
+    check_machine(config.plan, this_machine(device))
     row: dict[str, Any] = {
         "kind": "measured-one-rank",
         "world_size": world_size,

@@ -1,26 +1,21 @@
 """The compute format of the blocks' linear layers; weights stay fp32 and sharded.
 
-bf16 and fp32 are FSDP's mixed precision. fp8 is torchao's float8 training, mxfp8 and nvfp4 its
-block formats. The embedding, the norms, attention's own products and the head stay bf16.
+bf16 and fp32 are FSDP's mixed precision. fp8 is torchao's float8 training, mxfp8 its block format;
+nvfp4 is TransformerEngine's. The embedding, the norms, attention's own products and the head stay
+bf16.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from trainer.errors import Unsupported
 from trainer.settings import PlanSettings
 
-# What the tensor cores of a compute capability can multiply: NVIDIA's CUDA programming guide.
-_NEEDS: dict[str, tuple[int, int]] = {
-    "bf16": (8, 0),
-    "fp8": (8, 9),
-    "mxfp8": (10, 0),
-    "nvfp4": (10, 0),
-}
 # Both sides of a product are multiples of this: cuBLAS for fp8, the scale blocks of the others.
 _MULTIPLE = {"fp8": 16, "mxfp8": 32, "nvfp4": 32}
 
@@ -47,60 +42,6 @@ def _mxfp8_product(x: Tensor, weight: Tensor, *, emulate: bool) -> Tensor:
     return out
 
 
-def check_precision(plan: PlanSettings, device: torch.device) -> None:
-    """Raise Unsupported, by name, where hardware or packages cannot obey."""
-    precision = plan.precision
-    if precision in ("fp8", "mxfp8", "nvfp4"):
-        _check_torchao(precision)
-    if plan.low_precision_emulation and precision in ("fp8", "mxfp8"):
-        return
-    if device.type == "cpu":
-        if precision not in ("bf16", "fp32"):
-            raise Unsupported(f"precision {precision} needs a CUDA GPU; this is a CPU")
-        return
-    capability = torch.cuda.get_device_capability(device)
-    check_build(capability, torch.cuda.get_arch_list(), torch.cuda.get_device_name(device))
-    needed = _NEEDS.get(precision, (0, 0))
-    if capability < needed:
-        raise Unsupported(
-            f"precision {precision} needs compute capability {needed[0]}.{needed[1]}; "
-            f"{torch.cuda.get_device_name(device)} has {capability[0]}.{capability[1]}"
-        )
-
-
-def _check_torchao(precision: str) -> None:
-    try:
-        import_module("torchao")
-    except ImportError as error:
-        raise Unsupported(f"precision {precision} needs torchao: {error}") from error
-
-
-def check_build(capability: tuple[int, int], built_for: list[str], name: str) -> None:
-    """Raise Unsupported where torch has no code for a GPU of this compute capability.
-
-    Code of sm_XY runs on X.Z with Z ≥ Y, that of sm_XYa on X.Y alone; compute_XY (PTX) on X.Y and
-    anything newer (NVIDIA, CUDA C++ programming guide, "Compute capabilities").
-    """
-    if not any(_runs_on(capability, arch) for arch in built_for):
-        raise Unsupported(
-            f"this build of torch has no code for {name} "
-            f"(sm_{capability[0]}{capability[1]}); it has {', '.join(built_for)}"
-        )
-
-
-def _runs_on(capability: tuple[int, int], arch: str) -> bool:
-    kind, _, digits = arch.partition("_")
-    number = digits.rstrip("af")
-    if not number.isdigit():
-        return False
-    made_for = (int(number[:-1]), int(number[-1]))
-    if digits.endswith("a"):
-        return made_for == capability
-    if kind == "compute":
-        return made_for <= capability
-    return made_for[0] == capability[0] and made_for[1] <= capability[1]
-
-
 def apply_precision(blocks: nn.Module, plan: PlanSettings) -> None:
     """Replace the blocks' linear layers in place by those of the plan's precision."""
     if plan.precision == "fp8":
@@ -124,10 +65,11 @@ def _to_float8(blocks: nn.Module, plan: PlanSettings) -> None:
         config = float8.Float8LinearConfig(
             enable_fsdp_float8_all_gather=plan.fp8_gather, emulate=emulate
         )
+    elif plan.fp8_gather:
+        raise Unsupported("fp8_gather is for fp8_recipe tensorwise: a row's scale needs the row")
     else:
-        if emulate or plan.fp8_gather:
-            raise Unsupported("fp8_gather and emulation are for fp8_recipe tensorwise")
-        config = float8.Float8LinearConfig.from_recipe_name(plan.fp8_recipe)
+        recipe = float8.Float8LinearConfig.from_recipe_name(plan.fp8_recipe)
+        config = replace(recipe, emulate=emulate)
     float8.convert_to_float8_training(
         blocks, config=config, module_filter_fn=lambda layer, _: _fits(layer, _MULTIPLE["fp8"])
     )
@@ -139,12 +81,49 @@ def _to_mx(layer: nn.Linear, plan: PlanSettings) -> None:
 
 
 def _to_nvfp4(blocks: nn.Module) -> None:
-    nvfp4 = import_module("torchao.prototype.moe_training.nvfp4_training.nvfp4_training")
-    import_module("torchao.quantization").quantize_(
-        blocks,
-        nvfp4.NVFP4TrainingConfig(),
-        filter_fn=lambda layer, _: _fits(layer, _MULTIPLE["nvfp4"]),
+    try:
+        engine = import_module("transformer_engine.pytorch")
+        recipes = import_module("transformer_engine.common.recipe")
+    except ImportError as error:
+        raise Unsupported(f"precision nvfp4 needs transformer-engine: {error}") from error
+    use_transformer_engine(blocks, engine, recipes)
+
+
+def use_transformer_engine(blocks: nn.Module, engine: Any, recipes: Any) -> None:
+    """Replace the fitting linear layers by TransformerEngine's, in NVFP4, under the same names.
+
+    engine, recipes: its modules `pytorch` and `common.recipe`. Raises Unsupported where this
+    version has no NVFP4.
+    """
+    if not hasattr(recipes, "NVFP4BlockScaling"):
+        raise Unsupported("this transformer-engine has no NVFP4BlockScaling: install a newer one")
+    recipe = recipes.NVFP4BlockScaling()
+    # Renamed by TransformerEngine; both names mean the same.
+    within = getattr(engine, "autocast", None)
+    context = (
+        partial(within, enabled=True, recipe=recipe)
+        if within is not None
+        else partial(engine.fp8_autocast, enabled=True, fp8_recipe=recipe)
     )
+
+    class Nvfp4Linear(engine.Linear):  # type: ignore[misc]  # the package may not be installed
+        """TransformerEngine's layer, which computes in NVFP4 within its context."""
+
+        def forward(self, *inputs: Any, **options: Any) -> Any:
+            with context():
+                return super().forward(*inputs, **options)
+
+    for parent in list(blocks.modules()):
+        for name, layer in list(parent.named_children()):
+            if _fits(layer, _MULTIPLE["nvfp4"]):
+                new = Nvfp4Linear(
+                    layer.in_features,
+                    layer.out_features,
+                    bias=layer.bias is not None,
+                    params_dtype=layer.weight.dtype,
+                    device=layer.weight.device,
+                )
+                setattr(parent, name, new)
 
 
 def _replace(blocks: nn.Module, multiple: int, change: Callable[[Any], None]) -> None:

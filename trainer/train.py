@@ -23,7 +23,6 @@ from trainer.metrics import Reporter, Step
 from trainer.model import Model, num_parameters
 from trainer.optimizer import clip_gradients, learning_rate, make_optimizer, set_learning_rate
 from trainer.parallel import degrees, make_mesh, parallelize, synchronise_gradients
-from trainer.precision import check_precision
 from trainer.stop import StopRequest, Watchdog
 from trainer.text import text_shards, token_shards, tokenise
 from trainer.weights import export_weights, load_weights
@@ -56,7 +55,6 @@ def train(config: Config, world: World) -> dict[str, Any]:
     """Train as the settings say; the contents of result.json. Raises TrainerError."""
     if config.run.probe:
         config = replace(config, run=replace(config.run, data="synthetic"))
-    check_precision(config.plan, world.device)
     degrees(config.plan, world.size)
     run = _prepare(config, world)
     stop = StopRequest(os.environ, time.time)

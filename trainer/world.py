@@ -11,6 +11,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import HashStore
 
 from trainer.errors import LostRank
+from trainer.machine import own_device
 
 # How long a rank waits for the others before the run is given up.
 TIMEOUT = timedelta(minutes=30)
@@ -37,9 +38,8 @@ def joined() -> Iterator[World]:
     variables = os.environ
     rank, size = int(variables.get("RANK", "0")), int(variables.get("WORLD_SIZE", "1"))
     local_rank = int(variables.get("LOCAL_RANK", "0"))
-    device = torch.device("cpu")
-    if torch.cuda.is_available():
-        device = torch.device("cuda", local_rank)
+    device = own_device(variables)
+    if device.type == "cuda":
         torch.cuda.set_device(device)
         use_growing_segments()
     else:
