@@ -23,6 +23,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from trainer.build import build_model
 from trainer.config import Config
+from trainer.errors import Unsupported
 from trainer.kernels import CUDA_SAVED_TENSORS
 from trainer.model import Model, num_parameters
 from trainer.optimizer import clip_gradients, create_states, make_optimizer
@@ -43,7 +44,9 @@ class Timeline:
 
 
 def simulate(config: Config, world_size: int) -> Timeline:
-    """Run one step of the plan on shapes; no process group may exist."""
+    """Run one step of the plan on shapes; no process group may exist. Raises Unsupported."""
+    if config.plan.precision == "mxfp8" and not config.plan.low_precision_emulation:
+        raise Unsupported("precision mxfp8 cannot be simulated: its kernels exist on a GPU only")
     config = replace(config, plan=replace(config.plan, compile=False))
     with fake_world(world_size):
         mesh = make_mesh(config.plan, world_size, "cpu")

@@ -147,3 +147,12 @@ def test_the_command_prints_json_and_lists_problems(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err.splitlines()[0] == "unknown setting 'bad'"
     assert main([*arguments[:1], "4", *arguments[2:]]) == 2
     assert "not the number of processes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("precision", ["mxfp8", "nvfp4"])
+def test_kernels_of_a_gpu_alone_are_refused_by_name(
+    precision: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [w for k, v in settings(precision=precision).items() for w in (f"--{k}", v)]
+    assert main(["--world_size", "8", *words]) == 3
+    assert f"precision {precision}" in capsys.readouterr().err
