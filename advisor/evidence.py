@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from advisor.calibration import Point, calibrate
 from advisor.case import Case, case_of
+from advisor.guards import is_flagged
 from advisor.hardware import Gpu
 from advisor.memory import Memory, estimate_memory
 from advisor.model import ModelShape
@@ -20,7 +21,8 @@ from advisor.result import Result
 from advisor.settings import Number, Settings
 from advisor.stack import Stack
 from advisor.throughput import StepTime, fabric_for_case, step_time
-from advisor.throughput_factors import ThroughputFactors, load_factors
+from advisor.throughput_factors import ThroughputFactors, load_factors, num_rows_fitted
+from advisor.throughput_fit import REFIT_ROUNDS, fit
 from advisor.units import GIB
 
 # Factors before any result is stored: of what PyTorch's caching allocator holds (its blocks are
@@ -52,7 +54,8 @@ class Evidence:
     """Calibration from stored results.
 
     memory: residuals by group of MEMORY_PRIORS; throughput: the one of tokens per second;
-    factors: the throughput model's. version names this calibration. cases: the results in scope.
+    factors: the throughput model's. version names this calibration: a hash of its values and of
+    the results. cases: the results in scope.
     fitted: GiB and tokens/s/GPU of cases by their result's id, as predicted with this calibration,
     None where out of scope; empty where nobody shows them.
     """
@@ -67,25 +70,39 @@ class Evidence:
 
     @classmethod
     def from_results(cls, results: Iterable[Result]) -> "Evidence":
-        """Calibrate on these results. Those out of the laws' scope are passed over."""
-        resolved = (case_of(result) for result in results)
-        evidence = cls.from_cases([case for case in resolved if isinstance(case, Case)])
-        return replace(evidence, fitted=_fitted(evidence))
+        """Calibrate on these results. Those out of the laws' scope are passed over.
+
+        The throughput factors are the shipped ones, fitted anew where other rows have a speed.
+        """
+        rows = tuple(results)
+        cases = cases_of(rows)
+        evidence = cls.from_cases(cases, factors=_factors_for(cases))
+        version = calibration_version(evidence, rows)
+        return replace(evidence, fitted=fitted_values(evidence), version=version)
 
     @classmethod
-    def from_cases(cls, cases: Sequence[Case], *, without: str | None = None) -> "Evidence":
-        """Calibrate on these cases, with the throughput factors fitted without one source."""
-        factors = load_factors(without)
+    def from_cases(
+        cls,
+        cases: Sequence[Case],
+        *,
+        without: str | None = None,
+        factors: ThroughputFactors | None = None,
+    ) -> "Evidence":
+        """Calibrate on these cases; by default with the shipped factors, less one source's rows."""
+        factors = load_factors(without) if factors is None else factors
         memory = calibrate(memory_points(cases), MEMORY_PRIORS)
         speed = calibrate(throughput_points(cases, factors), THROUGHPUT_PRIORS)
-        return cls(
+        evidence = cls(
             memory=memory,
             throughput=speed["tokens_per_s"],
             factors=factors,
             cases=tuple(cases),
             neighbourhood=Neighbourhood.of(cases),
-            version=_version(memory, speed["tokens_per_s"], factors),
+            version="",
             fitted={},
+        )
+        return replace(
+            evidence, version=calibration_version(evidence, [case.result for case in cases])
         )
 
     def memory_residual(self, settings: Settings, kind: str = "reserved") -> Residual:
@@ -119,6 +136,35 @@ class Evidence:
             for sharded in (True, False)
         )
         return np.where(np.greater(settings.shard_degree, 1), sharded, whole)
+
+
+def cases_of(results: Iterable[Result]) -> list[Case]:
+    """The cases of the results in scope, in their order."""
+    resolved = (case_of(result) for result in results)
+    return [case for case in resolved if isinstance(case, Case)]
+
+
+def timed_cases(cases: Iterable[Case]) -> list[Case]:
+    """Cases whose speed is fitted: in scope, not flagged; a run that is listed twice counts once.
+
+    Sources list a run once for each kind of memory that they print.
+    """
+    kept: dict[tuple[object, ...], Case] = {}
+    for case in cases:
+        measured = case.result.tokens_per_s_per_gpu
+        if case.why_not_throughput or measured is None or is_flagged(case, "throughput"):
+            continue
+        run = (case.result.source, case.result.model_name, measured, case.result.gpus_total)
+        kept.setdefault(run, case)
+    return list(kept.values())
+
+
+def _factors_for(cases: Sequence[Case]) -> ThroughputFactors:
+    """The shipped factors where they were fitted on as many rows; else a fit that starts there."""
+    timed = timed_cases(cases)
+    if not timed or len(timed) == num_rows_fitted():
+        return load_factors()
+    return fit(timed, load_factors(), REFIT_ROUNDS)
 
 
 def _memory_group(kind: str, *, sharded: bool) -> str:
@@ -156,7 +202,7 @@ def speed_interval(case: Case, evidence: Evidence) -> Interval:
     return _interval(float(step.tokens_per_s_per_gpu), evidence.throughput)
 
 
-def _fitted(evidence: Evidence) -> dict[str, tuple[float | None, float | None]]:
+def fitted_values(evidence: Evidence) -> dict[str, tuple[float | None, float | None]]:
     """What is predicted for each neighbour that may be shown."""
     return {
         case.result.id: (
@@ -185,6 +231,8 @@ def memory_points(cases: Iterable[Case]) -> list[Point]:
         measured = case.result.peak_mem_gib
         if case.why_not_memory or measured is None or case.result.oom:
             continue
+        if is_flagged(case, "memory"):
+            continue
         memory = predict_memory(case)
         kind = peak_kind(case.result)
         raw = float(memory.reserved_bytes if kind == "reserved" else memory.active_bytes) / GIB
@@ -194,18 +242,11 @@ def memory_points(cases: Iterable[Case]) -> list[Point]:
 
 
 def throughput_points(cases: Iterable[Case], factors: ThroughputFactors) -> list[Point]:
-    """log(measured / predicted) of every case with a speed; a run listed twice counts once."""
+    """log(measured / predicted) of every case with a speed that physics allows."""
     points = []
-    seen = set()
-    for case in cases:
-        measured = case.result.tokens_per_s_per_gpu
-        if case.why_not_throughput or measured is None:
-            continue
-        run = (case.result.source, case.result.model_name, measured, case.result.gpus_total)
-        if run in seen:
-            continue
-        seen.add(run)
+    for case in timed_cases(cases):
         predicted = float(predict_step(case, factors).tokens_per_s_per_gpu)
+        measured = case.result.tokens_per_s_per_gpu or math.nan
         points.append(_point(case, "tokens_per_s", measured / predicted))
     return points
 
@@ -258,14 +299,12 @@ _PLAN_FIELDS = (
 )
 
 
-def _version(
-    memory: Mapping[str, Residual], throughput: Residual, factors: ThroughputFactors
-) -> str:
-    """Short hash of the calibration's values."""
-    values: dict[str, object] = {
-        name: [residual.factor, residual.scale, residual.interval, residual.count]
-        for name, residual in {**memory, "tokens_per_s": throughput}.items()
-    }
-    values["factors"] = asdict(factors)
-    text = json.dumps(values, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+def calibration_version(evidence: Evidence, results: Iterable[Result]) -> str:
+    """Short hash of the calibration's values, and of all results that were at hand for it."""
+    residuals = {**evidence.memory, "tokens_per_s": evidence.throughput}
+    values: dict[str, object] = {name: asdict(residual) for name, residual in residuals.items()}
+    values["factors"] = asdict(evidence.factors)
+    digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode())
+    for result in results:
+        digest.update(repr(result).encode())
+    return digest.hexdigest()[:12]

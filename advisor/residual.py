@@ -16,6 +16,8 @@ from advisor.settings import Number
 # Median of |t| with 4 degrees of freedom, and its two-sided 90 % quantile.
 MEDIAN_ABS_T4 = 0.7406970841126829
 QUANTILE_90_T4 = 2.1318467863266500
+# Two-sided 90 % quantile of the normal distribution.
+QUANTILE_90_NORMAL = 1.6448536269514722
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

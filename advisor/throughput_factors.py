@@ -4,6 +4,7 @@ import tomllib
 from dataclasses import dataclass, fields
 from functools import cache
 from importlib import resources
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,17 @@ def load_factors(without: str | None = None) -> ThroughputFactors:
 
     Raises KeyError or TypeError if the file is wrong.
     """
-    path = resources.files("advisor").joinpath("data/throughput_factors.toml")
-    entries = tomllib.loads(path.read_text(encoding="utf-8"))
+    entries = _entries()
     values = {field.name: entries[field.name]["value"] for field in fields(ThroughputFactors)}
     return ThroughputFactors(**{**values, **entries["without"].get(without, {})})
+
+
+def num_rows_fitted() -> int:
+    """Rows that the shipped factors were fitted on."""
+    return max(int(entry.get("count", 0)) for entry in _entries().values())
+
+
+@cache
+def _entries() -> dict[str, Any]:
+    path = resources.files("advisor").joinpath("data/throughput_factors.toml")
+    return tomllib.loads(path.read_text(encoding="utf-8"))

@@ -83,25 +83,44 @@ def fit(
     Gauss-Newton on reweighted squares (Huber 1964) with numeric derivatives: deterministic. A
     source counts with the square root of its rows, so that the largest does not decide alone.
     """
+    factors = start
+    for _ in range(rounds):
+        normal, towards = _normal_equations(cases, factors)
+        step = np.linalg.solve(normal, towards)
+        factors = _moved(factors, np.clip(step, -LONGEST_STEP, LONGEST_STEP))
+    return factors
+
+
+def _normal_equations(
+    cases: Sequence[Case], factors: ThroughputFactors
+) -> tuple[FloatArray, FloatArray]:
+    """Curvature (fitted, fitted) and slope (fitted) of the loss at these factors."""
     rows = Counter(case.result.source for case in cases)
     own = np.asarray([1.0 / math.sqrt(rows[case.result.source]) for case in cases])
     spread = np.asarray(list(FITTED.values()))
-    factors = start
-    for _ in range(rounds):
-        errors = errors_of(cases, factors)
-        slopes = np.stack(
-            [
-                (errors - errors_of(cases, _moved(factors, NUDGE * unit))) / NUDGE
-                for unit in np.eye(len(FITTED))
-            ],
-            axis=1,
-        )
-        weights = own / np.maximum(np.abs(errors) / HUBER, 1.0) / ROW_SPREAD**2
-        apart = np.log([getattr(factors, name) / getattr(PRIOR, name) for name in FITTED])
-        normal = (slopes.T * weights) @ slopes + np.diag(spread**-2.0)
-        step = np.linalg.solve(normal, (slopes.T * weights) @ errors - apart / spread**2)
-        factors = _moved(factors, np.clip(step, -LONGEST_STEP, LONGEST_STEP))
-    return factors
+    errors = errors_of(cases, factors)
+    slopes = np.stack(
+        [
+            (errors - errors_of(cases, _moved(factors, NUDGE * unit))) / NUDGE
+            for unit in np.eye(len(FITTED))
+        ],
+        axis=1,
+    )
+    weights = own / np.maximum(np.abs(errors) / HUBER, 1.0) / ROW_SPREAD**2
+    apart = np.log([getattr(factors, name) / getattr(PRIOR, name) for name in FITTED])
+    normal = (slopes.T * weights) @ slopes + np.diag(spread**-2.0)
+    return normal, (slopes.T * weights) @ errors - apart / spread**2
+
+
+def deviations(cases: Sequence[Case], factors: ThroughputFactors) -> dict[str, float]:
+    """Standard deviation of the logarithm of each fitted factor, by the curvature of the loss.
+
+    Without any cases it is that of the prior: a factor that no row tells stays as wide as it was.
+    """
+    if not cases:
+        return dict(FITTED)
+    normal, _ = _normal_equations(cases, factors)
+    return dict(zip(FITTED, np.sqrt(np.diag(np.linalg.inv(normal))).tolist(), strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from advisor import __version__
 from advisor.result import RESULT_COLUMNS, Result, load_shipped_results
 from app.errors import Conflict
-from app.laws import refuse_contradiction, scope_of
+from app.laws import flags_text, refuse_contradiction, scope_of
 from app.tables import StoredResult, Version
 
 SHIPPED, USER = "shipped", "user"
@@ -68,6 +68,7 @@ def load_shipped(session: Session) -> None:
     session.execute(delete(StoredResult).where(StoredResult.origin == SHIPPED))
     for row in session.scalars(select(StoredResult)):
         row.in_scope, row.why_not = scope_of(_result(row))
+        row.flags = flags_text(_result(row))
     taken = set(session.scalars(select(StoredResult.id)))
     shipped = [result for result in load_shipped_results() if result.id not in taken]
     _insert(session, shipped, first_position=0, origin=SHIPPED, uploaded_by=None)
@@ -129,6 +130,12 @@ def all_results(session: Session) -> tuple[Result, ...]:
     return tuple(map(_result, session.scalars(_ordered())))
 
 
+def results_named(session: Session, ids: Sequence[str]) -> tuple[Result, ...]:
+    """The stored results with these ids, in the order in which they were stored."""
+    wanted = set(ids)
+    return tuple(result for result in all_results(session) if result.id in wanted)
+
+
 def results_version(session: Session) -> str:
     """Changes whenever the stored results change."""
     version = session.get(Version, RESULTS_VERSION)
@@ -169,6 +176,7 @@ def _insert(
             "uploaded_by": uploaded_by,
             "in_scope": in_scope,
             "why_not": why_not,
+            "flags": flags_text(result) if in_scope else None,
             "created_at": now,
         }
         rows.append({**_columns(result), **provenance})
@@ -229,5 +237,6 @@ def _shown(row: StoredResult) -> dict[str, Any]:
         "uploaded_by": row.uploaded_by,
         "in_scope": row.in_scope,
         "why_not": row.why_not,
+        "flags": row.flags,
         "created_at": row.created_at.isoformat(timespec="seconds"),
     }

@@ -1,4 +1,4 @@
-"""shardwise serve | recommend | check | results import: the command line."""
+"""shardwise serve | recommend | check | calibrate | results import: the command line."""
 
 import argparse
 import os
@@ -57,6 +57,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_serve(commands.add_parser("serve", help="serve the page and the JSON interface"))
     _add_recommend(commands.add_parser("recommend", help="settings for a model and a budget"))
     _add_check(commands.add_parser("check", help="predict a file of results, and compare"))
+    _add_calibrate(
+        commands.add_parser("calibrate", help="fit on all stored results, and keep the version")
+    )
     results = commands.add_parser("results", help="stored results")
     verbs = results.add_subparsers(required=True, metavar="VERB")
     _add_import(verbs.add_parser("import", help="store a CSV file of your own results"))
@@ -102,6 +105,9 @@ def _add_recommend(parser: argparse.ArgumentParser) -> None:
     for name in FLAG_PINS:
         pins.add_argument(f"--{name.replace('_', '-')}", action=argparse.BooleanOptionalAction)
     parser.add_argument("--json", action="store_true", help="the answer as JSON")
+    parser.add_argument(
+        "--calibration", metavar="VERSION", help="a stored calibration, to repeat its answer"
+    )
     parser.set_defaults(command=_recommend)
 
 
@@ -109,6 +115,11 @@ def _add_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE.csv")
     parser.add_argument("--json", action="store_true", help="rows and summary as JSON")
     parser.set_defaults(command=_check)
+
+
+def _add_calibrate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="factors with their rows, as JSON")
+    parser.set_defaults(command=_calibrate)
 
 
 def _add_import(parser: argparse.ArgumentParser) -> None:
@@ -156,8 +167,9 @@ def _serve(given: argparse.Namespace) -> int:
 def _recommend(given: argparse.Namespace) -> int:
     from advisor.catalog import load_catalog
     from advisor.errors import AdvisorError
+    from app.errors import AppError
     from app.forms import parse_form
-    from app.knowledge import knowledge_of
+    from app.local_knowledge import local_knowledge
     from app.recommendations import answer
     from app.terminal import recommendation_text
 
@@ -166,9 +178,11 @@ def _recommend(given: argparse.Namespace) -> int:
         wrong = [f"{_flag(name)}: {detail}" for name, detail in parsed.errors.items()]
         raise CommandError("; ".join((*wrong, *parsed.unplaced)))
     try:
-        found = answer(parsed.request, knowledge_of(_stored_results()))
+        found = answer(parsed.request, local_knowledge(os.environ, given.calibration))
     except AdvisorError as error:
         raise CommandError(str(error)) from None
+    except AppError as error:
+        raise CommandError(error.detail) from None
     if given.json:
         sys.stdout.write(found.body.decode() + "\n")
     else:
@@ -178,7 +192,7 @@ def _recommend(given: argparse.Namespace) -> int:
 
 def _form_values(given: argparse.Namespace) -> dict[str, list[str]]:
     """The flags as the fields of the form, whose reader they share."""
-    skipped = ("command", "json", "model", "size_b", "config")
+    skipped = ("command", "json", "calibration", "model", "size_b", "config")
     values = {
         name: value if isinstance(value, list) else [_text(value)]
         for name, value in vars(given).items()
@@ -204,9 +218,28 @@ def _check(given: argparse.Namespace) -> int:
     return OK
 
 
+def _calibrate(given: argparse.Namespace) -> int:
+    import json
+
+    from app.accuracy import renew_calibration
+    from app.errors import AppError
+    from app.service import Service
+    from app.terminal import calibration_text
+
+    service = Service.from_settings(Settings.from_environment(os.environ))
+    try:
+        report = renew_calibration(service)
+    except AppError as error:
+        print(f"shardwise: {error.detail}", file=sys.stderr)
+        return FAILED
+    finally:
+        service.database.dispose()
+    print(json.dumps(report, allow_nan=False) if given.json else calibration_text(report))
+    return OK
+
+
 def _import(given: argparse.Namespace) -> int:
     from advisor.errors import AdvisorError
-    from app.benchmarks import add_results
     from app.errors import AppError
     from app.service import Service
 
@@ -214,7 +247,7 @@ def _import(given: argparse.Namespace) -> int:
     service = Service.from_settings(Settings.from_environment(os.environ))
     try:
         with service.database.writing() as session:
-            added = add_results(session, results, uploaded_by=given.uploaded_by)
+            added = service.add_results(results, session, uploaded_by=given.uploaded_by)
     except AppError as error:
         print(f"shardwise: {error.detail}", file=sys.stderr)
         return FAILED

@@ -18,11 +18,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knowledge:
-    """What the advisor knows. results_version: hash of the results that it was calibrated on."""
+    """What the advisor knows.
+
+    results_version: hash of the results that it was calibrated on; result_ids: their ids in order.
+    """
 
     catalog: Catalog
     evidence: "Evidence"
     results_version: str
+    result_ids: tuple[str, ...]
 
 
 def knowledge_of(results: Sequence[Result]) -> Knowledge:
@@ -31,6 +35,7 @@ def knowledge_of(results: Sequence[Result]) -> Knowledge:
         catalog=load_catalog(),
         evidence=evidence_of(results),
         results_version=content_version(results),
+        result_ids=tuple(result.id for result in results),
     )
 
 

@@ -1,8 +1,8 @@
 """The advisor's laws, imported when they are first used: numpy would delay the service's start."""
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from advisor.catalog import Catalog
 from advisor.errors import InvalidField
@@ -12,6 +12,7 @@ from advisor.workload import Constraints, Workload
 
 if TYPE_CHECKING:
     from advisor.evidence import Evidence
+    from advisor.factor_report import FactorLine
 
 # ruff: noqa: PLC0415 - late imports are what this module is for
 
@@ -21,6 +22,36 @@ def evidence_of(results: Sequence[Result]) -> "Evidence":
     from advisor.evidence import Evidence
 
     return Evidence.from_results(results)
+
+
+def calibration_values(evidence: "Evidence") -> dict[str, Any]:
+    """Every fitted number of a calibration, ready for JSON."""
+    from advisor.stored_calibration import values_of
+
+    return values_of(evidence)
+
+
+def evidence_from_values(
+    values: Mapping[str, Any], results: Sequence[Result], version: str
+) -> "Evidence":
+    """advisor.stored_calibration.evidence_from."""
+    from advisor.stored_calibration import evidence_from
+
+    return evidence_from(values, results, version)
+
+
+def factor_lines(evidence: "Evidence") -> "tuple[FactorLine, ...]":
+    """advisor.factor_report.factor_lines."""
+    from advisor.factor_report import factor_lines as lines
+
+    return lines(evidence)
+
+
+def accuracy_report(results: Sequence[Result]) -> dict[str, Any]:
+    """advisor.accuracy.accuracy_report."""
+    from advisor.accuracy import accuracy_report as report
+
+    return report(results)
 
 
 def recommendation(
@@ -41,6 +72,16 @@ def scope_of(result: Result) -> tuple[bool, str | None]:
         return False, case.why_not
     reasons = [reason for reason in (case.why_not_memory, case.why_not_throughput) if reason]
     return len(reasons) < 2, "; ".join(reasons) or None
+
+
+def flags_text(result: Result) -> str | None:
+    """Why figures of this run are shown and not fitted; None for most."""
+    from advisor.case import Case, case_of
+    from advisor.guards import flags_of
+
+    case = case_of(result)
+    flags = flags_of(case) if isinstance(case, Case) else ()
+    return "; ".join(f"{flag.figure} not fitted: {flag.why}" for flag in flags) or None
 
 
 def refuse_contradiction(result: Result, *, field: str) -> None:

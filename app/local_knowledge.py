@@ -1,9 +1,13 @@
 """The results that commands work with: the database's where there is one, else the shipped ones."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from advisor.result import Result, load_shipped_results
 from app.settings import PREFIX, Settings
+
+if TYPE_CHECKING:
+    from app.knowledge import Knowledge
 
 
 def local_results(environment: Mapping[str, str]) -> tuple[Result, ...]:
@@ -25,6 +29,43 @@ def local_results(environment: Mapping[str, str]) -> tuple[Result, ...]:
             return all_results(session)
     finally:
         database.dispose()
+
+
+def local_knowledge(environment: Mapping[str, str], version: str | None = None) -> "Knowledge":
+    """What the stored results teach; with a version, that stored calibration instead.
+
+    Raises as local_results does, and NotFound or Conflict for a version that cannot be had.
+    """
+    from app.knowledge import knowledge_of  # noqa: PLC0415
+
+    if version is None:
+        return knowledge_of(local_results(environment))
+    settings = Settings.from_environment(environment)
+    if not environment.get(PREFIX + "DATABASE_URL") and not _is_made(settings.database_url):
+        return _shipped_knowledge(version)
+    from app.benchmarks import load_shipped  # noqa: PLC0415
+    from app.calibrations import knowledge_at  # noqa: PLC0415
+    from app.database import Database  # noqa: PLC0415
+
+    database = Database(settings.database_url, load_shipped)
+    try:
+        with database.reading() as session:
+            return knowledge_at(session, version)
+    finally:
+        database.dispose()
+
+
+def _shipped_knowledge(version: str) -> "Knowledge":
+    from app.errors import NotFound  # noqa: PLC0415
+    from app.knowledge import knowledge_of  # noqa: PLC0415
+
+    knowledge = knowledge_of(load_shipped_results())
+    if knowledge.evidence.version != version:
+        raise NotFound(
+            f"there is no database here, and the shipped results make calibration "
+            f"{knowledge.evidence.version}, not {version}"
+        )
+    return knowledge
 
 
 def _is_made(url: str) -> bool:

@@ -108,8 +108,12 @@ def json_bytes(content: object) -> bytes:
 
 
 def echo(request: RecommendRequest) -> dict[str, Any]:
-    """The question with its defaults, less what is left open."""
-    return request.model_dump(mode="json", exclude_none=True)
+    """The question with its defaults, less what is left open.
+
+    Without the calibration asked for: the answer names the one used, and is the same bytes whether
+    that one was asked for or was in force.
+    """
+    return request.model_dump(mode="json", exclude_none=True, exclude={"calibration_version"})
 
 
 def known_model(choice: ModelChoice) -> KnownModel:

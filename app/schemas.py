@@ -142,6 +142,14 @@ class RecommendRequest(Strict):
     loss_chunking: bool | None = None
     reshard_after_forward: bool | None = None
     gradient_sync: GradientSync | None = None
+    calibration_version: (
+        Annotated[
+            str,
+            StringConstraints(pattern=r"^[0-9a-f]{12}$"),
+            Field(description="a stored calibration, to repeat the answer that it gave"),
+        ]
+        | None
+    ) = None
 
 
 Count = Annotated[int, Field(gt=0, lt=10**12), WHOLE] | None

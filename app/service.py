@@ -1,7 +1,7 @@
 """Service: the parts that requests work with, put together once, and handed out by dependencies."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -9,7 +9,10 @@ from fastapi import Depends, Request
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from app.benchmarks import load_shipped
+from advisor.result import Result
+from app.accuracy import AccuracyCache
+from app.benchmarks import Added, add_results, load_shipped
+from app.calibrations import keep, knowledge_at
 from app.database import Database
 from app.errors import AppError
 from app.knowledge import Knowledge, KnowledgeCache
@@ -28,6 +31,7 @@ class Service:
     database: Database
     cache: KnowledgeCache
     slots: SearchSlots
+    accuracy: AccuracyCache
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "Service":
@@ -36,6 +40,7 @@ class Service:
             settings=settings,
             database=Database(settings.database_url, load_shipped),
             cache=KnowledgeCache(),
+            accuracy=AccuracyCache(),
             slots=SearchSlots(
                 max_searches=settings.max_searches, wait_s=float(settings.search_wait_s)
             ),
@@ -54,12 +59,21 @@ class Service:
             return self.cache.current(session)
 
     def recommend(self, request: RecommendRequest, session: Session) -> Answer:
-        """Answer a question and keep the answer."""
-        knowledge = self.knowledge()
+        """Answer a question and keep the answer with its calibration."""
+        version = request.calibration_version
+        knowledge = self.knowledge() if version is None else knowledge_at(session, version)
         with self.slots.one():
             given = answer(request, knowledge)
         store(session, given)
+        keep(session, knowledge)
         return given
+
+    def add_results(
+        self, results: Sequence[Result], session: Session, *, uploaded_by: str | None
+    ) -> Added:
+        """Store results; the calibration in force until now is kept. See app.benchmarks."""
+        keep(session, self.knowledge())
+        return add_results(session, results, uploaded_by=uploaded_by)
 
 
 def current_service(request: Request) -> Service:

@@ -44,6 +44,7 @@ class StoredResult(Table):
 
     origin: "shipped" with the package, or "user". source: the group of results it belongs to.
     in_scope, why_not: whether the advisor's laws can predict it, else the reason.
+    flags: why figures of it are not fitted though they are in scope (advisor.guards).
     """
 
     __tablename__ = "results"
@@ -91,6 +92,7 @@ class StoredResult(Table):
     uploaded_by: Mapped[str | None]
     in_scope: Mapped[bool]
     why_not: Mapped[str | None]
+    flags: Mapped[str | None]
     created_at: Mapped[datetime]
 
 
@@ -104,6 +106,24 @@ class StoredRecommendation(Table):
     response: Mapped[bytes]
     catalog_version: Mapped[str] = mapped_column(String(64))
     calibration_version: Mapped[str] = mapped_column(String(64))
+    created_at: Mapped[datetime] = mapped_column(index=True)
+
+
+class StoredCalibration(Table):
+    """One calibration: every fitted number, and the ids of the results behind it, as JSON.
+
+    version: hash of the numbers and of the results. accuracy: the summary of the error figures,
+    once they are computed.
+    """
+
+    __tablename__ = "calibrations"
+
+    version: Mapped[str] = mapped_column(String(64), primary_key=True)
+    results_version: Mapped[str] = mapped_column(String(64))
+    package_version: Mapped[str] = mapped_column(String(40))
+    values: Mapped[str]
+    result_ids: Mapped[str]
+    accuracy: Mapped[str | None]
     created_at: Mapped[datetime] = mapped_column(index=True)
 
 

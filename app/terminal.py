@@ -56,6 +56,31 @@ def check_text(report: Mapping[str, Any]) -> str:
     )
 
 
+def calibration_text(report: Mapping[str, Any]) -> str:
+    """The version, its factors, and the error figures of predictions that left sources out."""
+    rows = [
+        (
+            line["name"],
+            f"{line['value']:.4g}",
+            _range(line["low"], line["high"]),
+            f"{line['prior']:.4g}",
+            str(line["count"]),
+            str(line["num_sources"]),
+            line["meaning"],
+        )
+        for line in report["factors"]
+    ]
+    header = ("factor", "value", "90 % interval", "prior", "rows", "sources", "what it is")
+    return "\n\n".join(
+        [
+            f"Calibration {report['version']} on {report['num_results']} stored results",
+            table(header, rows),
+            "Predictions without the row's own source:",
+            _summary(report["accuracy"]),
+        ]
+    )
+
+
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Columns as wide as their content, two spaces apart."""
     widths = [max(len(row[index]) for row in (header, *rows)) for index in range(len(header))]
@@ -144,6 +169,10 @@ def _summary(summary: Mapping[str, Any]) -> str:
     header = ("", "rows", "median error", "90th percentile", "worst", "in the 90 % interval")
     oom = "\n".join(f"{key.replace('_', ' ')}: {value}" for key, value in summary["oom"].items())
     return f"{table(header, rows)}\n\n{oom}"
+
+
+def _range(low: float | None, high: float | None) -> str:
+    return "held at its prior" if low is None else f"{low:.4g} to {high:.4g}"
 
 
 def _figure(value: float | None) -> str:

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import StringConstraints
 
 from advisor.result import Result
-from app.benchmarks import ResultFilter, add_results, choices, find_results
+from app.benchmarks import ResultFilter, choices, find_results
 from app.catalog_json import instances_json, models_json
 from app.errors import wants_html
 from app.recommendations import stored
@@ -71,10 +71,10 @@ def results(
 
 
 @router.post("/results", status_code=201)
-def upload(sent: ResultUpload, session: WriteSession) -> dict[str, int]:
+def upload(sent: ResultUpload, service: CurrentService, session: WriteSession) -> dict[str, int]:
     """Store measurements of the user's own: all rows or none."""
     rows = [Result(**row.model_dump()) for row in sent.rows]
-    added = add_results(session, rows, uploaded_by=sent.uploaded_by)
+    added = service.add_results(rows, session, uploaded_by=sent.uploaded_by)
     return {"num_added": added.num_added, "num_unchanged": added.num_unchanged}
 
 

@@ -62,7 +62,7 @@ def test_no_setting_is_documented_that_does_not_exist() -> None:
     assert set(re.findall(rf"`({PREFIX}\w+)`", SETTINGS)) <= known
 
 
-@pytest.mark.parametrize("command", ["serve", "recommend", "check", "results import"])
+@pytest.mark.parametrize("command", ["serve", "recommend", "check", "calibrate", "results import"])
 def test_every_command_is_in_the_readme_and_has_help(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
