@@ -8,7 +8,7 @@ from trainer.config import help_text, parse
 from trainer.errors import ConfigError, TrainerError
 from trainer.machine import check_machine, own_device, this_machine
 from trainer.train import train
-from trainer.world import joined, naming_lost_ranks
+from trainer.world import joined, naming_files, naming_lost_ranks
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -19,7 +19,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         config = parse(arguments)
         check_machine(config.plan, this_machine(own_device(os.environ)))
-        with joined() as world, naming_lost_ranks():
+        with joined() as world, naming_lost_ranks(), naming_files():
             train(config, world)
     except ConfigError as error:
         sys.stderr.write("".join(f"{problem}\n" for problem in error.problems))

@@ -73,12 +73,12 @@ class Checkpoints:
                 checkpoint_id=str(partial),
                 process_group=self._group,
             )
+            if self._is_first:
+                partial.mkdir(parents=True, exist_ok=True)
+                about = {"progress": asdict(progress), "shape": self._shape}
+                (partial / "run.json").write_text(json.dumps(about, indent=2), encoding="utf-8")
         except (OSError, RuntimeError, CheckpointException) as error:
             raise CheckpointError(f"{target.name} cannot be written: {error}") from error
-        if self._is_first:
-            partial.mkdir(parents=True, exist_ok=True)
-            about = {"progress": asdict(progress), "shape": self._shape}
-            (partial / "run.json").write_text(json.dumps(about, indent=2), encoding="utf-8")
         self._pending = (_as_future(future), target)
 
     @property

@@ -8,7 +8,8 @@ TrainerError
 ├── NonFiniteLoss     the loss is not a finite number
 ├── Hang              a step did not come within the stated time
 ├── LostRank          another process of the run is gone
-└── OutOfMemory       the GPU's memory is not enough for the settings
+├── OutOfMemory       the GPU's memory is not enough for the settings
+└── FileError         a file of the run cannot be read or written
 """
 
 from collections.abc import Sequence
@@ -70,3 +71,9 @@ class OutOfMemory(TrainerError):
     """The GPU's memory is not enough; result.json says so, as evidence against the settings."""
 
     exit_status = 9
+
+
+class FileError(TrainerError):
+    """A file of the run cannot be read or written: a full disk, a missing right."""
+
+    exit_status = 10

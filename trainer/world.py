@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import HashStore
 
-from trainer.errors import LostRank
+from trainer.errors import FileError, LostRank
 from trainer.machine import own_device
 
 # How long a rank waits for the others before the run is given up.
@@ -75,6 +75,17 @@ def naming_lost_ranks() -> Iterator[None]:
             first = text.strip().splitlines()[0] if text.strip() else type(error).__name__
             raise LostRank(f"another process of the run is gone: {first}") from error
         raise
+
+
+@contextmanager
+def naming_files() -> Iterator[None]:
+    """What the system raises for a file, as FileError; the newest complete checkpoint is intact."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno is None:
+            raise
+        raise FileError(f"{error.filename or 'a file'}: {error.strerror}") from error
 
 
 def use_growing_segments() -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from trainer.__main__ import main
-from trainer.errors import Unsupported
+from trainer.errors import FileError, Unsupported
 from trainer.machine import Machine, check_build, check_machine, own_device, this_machine
 from trainer.settings import PlanSettings
 
@@ -150,3 +150,13 @@ def test_code_for_one_architecture_runs_on_some_others(
         return
     with pytest.raises(Unsupported, match=f"no code for a GPU .sm_{capability[0]}{capability[1]}"):
         check_build(capability, built_for, "a GPU")
+
+
+def test_a_folder_that_cannot_be_written_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "out").write_text("a file, where a folder should be", encoding="utf-8")
+    assert main(["--probe", "1", "--output_dir", str(tmp_path / "out")]) == FileError.exit_status
+    assert f"FileError: {tmp_path}/out: File exists" in capsys.readouterr().err
