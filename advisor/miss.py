@@ -155,7 +155,9 @@ def _beyond_memory(
     if best is None:
         return NearestMiss(
             candidate=None,
-            reason="no plan keeps near the global batch asked for on the instances allowed",
+            reason="no plan keeps near the global batch asked for on the instances allowed"
+            if not fields
+            else "no plan agrees with all that is pinned at once",
             change=_remedy(workload, constraints, fits),
         )
     _, field, at = best

@@ -68,6 +68,16 @@ def recommend(
 
 
 def _check(workload: Workload, constraints: Constraints) -> None:
+    pins = constraints.pins
+    if pins.sharding == "none" and pins.reshard_after_forward is False:
+        raise InvalidField(
+            "reshard_after_forward",
+            "says nothing with sharding none: no weights are gathered; leave one of them open",
+        )
+    if pins.sharding == "hybrid" and constraints.max_instances == 1:
+        raise InvalidField(
+            "sharding", "hybrid shards within each of several instances, and max_instances is 1"
+        )
     if constraints.objective == "most_tokens":
         if constraints.budget_usd is None and constraints.deadline_hours is None:
             raise InvalidField(

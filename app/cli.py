@@ -11,6 +11,8 @@ from advisor import __version__
 from app.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
+    import socket
+
     from advisor.result import Result
 
 # Modules are imported in the command that needs them: --help answers at once.
@@ -147,21 +149,35 @@ def _serve(given: argparse.Namespace) -> int:
     from app.logs import configure_logs
     from app.main import create_app
 
+    listening = _listen(settings.host, settings.port)
     share_one_arena()
     configure_logs(settings.log_level)
     app = create_app(settings)
     gc.freeze()
     gc.enable()
-    print(f"Shardwise: http://{settings.host}:{settings.port}/", file=sys.stderr, flush=True)
-    uvicorn.run(
-        app,
-        host=settings.host,
-        port=settings.port,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-    )
+    host, port = listening.getsockname()[:2]
+    print(f"Shardwise: http://{host}:{port}/", file=sys.stderr, flush=True)
+    config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False)
+    uvicorn.Server(config).run(sockets=[listening])
     return OK
+
+
+def _listen(host: str, port: int) -> "socket.socket":
+    """A socket that listens. Raises CommandError where it cannot."""
+    import socket
+
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as error:
+        listening.close()
+        raise CommandError(
+            f"cannot listen on {host}, port {port}: {error.strerror}; choose others with --host "
+            "and --port"
+        ) from error
+    return listening
 
 
 def _recommend(given: argparse.Namespace) -> int:

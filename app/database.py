@@ -41,6 +41,7 @@ class Database:
         self._writing = sessionmaker(immediate, expire_on_commit=False)
         self._lock = threading.Lock()
         self._is_prepared = False
+        self._file: tuple[int, int] | None = None
 
     @property
     def is_prepared(self) -> bool:
@@ -53,16 +54,19 @@ class Database:
 
     def ensure_prepared(self) -> None:
         """Migrate and fill the database unless that is done. Raises ServiceUnavailable."""
-        if self._is_prepared:
+        if self._is_prepared and self._file == _file_of(self.url):
             return
         with self._lock:
-            if self._is_prepared:
+            if self._is_prepared and self._file == _file_of(self.url):
                 return
+            # A file that was deleted or replaced: what is open would write to nowhere.
+            self.engine.dispose()
             try:
                 self._migrate()
             except (SQLAlchemyError, OSError) as error:
                 _logger.error("database is not ready", extra={"reason": str(error)[:500]})
                 raise ServiceUnavailable(DATABASE_DOWN) from error
+            self._file = _file_of(self.url)
             self._is_prepared = True
 
     @contextmanager
@@ -126,6 +130,17 @@ def sqlite_folder(url: URL) -> Path | None:
     if url.get_backend_name() != "sqlite" or not url.database or url.database == ":memory:":
         return None
     return Path(url.database).resolve().parent
+
+
+def _file_of(url: URL) -> tuple[int, int] | None:
+    """Which file a SQLite database is now (device and inode); None for other databases."""
+    if sqlite_folder(url) is None or url.database is None:
+        return None
+    try:
+        found = Path(url.database).stat()
+    except OSError:
+        return (0, 0)
+    return (found.st_dev, found.st_ino)
 
 
 def upgrade(connection: Connection, revision: str = "head") -> None:

@@ -226,5 +226,7 @@ def _detail(error: Any) -> str:
         return "is not a known field"
     if kind in ("model_attributes_type", "dict_type", "model_type"):
         return "must be a JSON object, sent with Content-Type: application/json"
+    if kind in ("string_too_short", "too_short"):
+        return "must not be empty"
     message = str(error["msg"]).removeprefix("Value error, ")
     return shortened(message.replace("Input should be", "must be", 1), MAX_SHOWN)

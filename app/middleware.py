@@ -24,6 +24,8 @@ SECURITY_HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
 }
+# Longer bodies are not read to their end before they are refused.
+MAX_DISCARDED_BYTES = 64 * 1024**2
 _USABLE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _logger = logging.getLogger("app.requests")
 
@@ -81,6 +83,12 @@ class RequestContext:
         )
 
 
+async def _discard(receive: Receive) -> None:
+    """Read a body to its end: a client that is still sending would miss the answer."""
+    while (await receive()).get("more_body", False):
+        pass
+
+
 class BodyLimit:
     """Refuses bodies of more than max_bytes with 413, declared or not."""
 
@@ -96,6 +104,8 @@ class BodyLimit:
         detail = f"the body is longer than {self._max_bytes:,} bytes"
         declared = Headers(scope=scope).get("content-length", "")
         if declared.isascii() and declared.isdigit() and int(declared[:20]) > self._max_bytes:
+            if int(declared[:20]) <= MAX_DISCARDED_BYTES:
+                await _discard(receive)
             too_large = PayloadTooLarge(detail)
             response = render_error(
                 Request(scope), too_large.status, too_large.code, too_large.detail

@@ -47,6 +47,13 @@ def test_wrong_questions_have_a_field(server: Server) -> None:
     assert json.loads(body)["field"] == "model.name"
 
 
+def test_a_body_that_is_too_long_is_read_before_it_is_refused(server: Server) -> None:
+    # A client that only sends and then reads would otherwise find its connection broken.
+    status, body = call(server, "/recommend", {"model": {"name": "x" * 12_000_000}})
+    assert status == 413
+    assert json.loads(body)["error"] == "payload_too_large"
+
+
 def test_many_clients_at_once_keep_the_process_small(server: Server) -> None:
     statuses: list[int] = []
 

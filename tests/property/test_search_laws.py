@@ -64,7 +64,7 @@ constraints = st.builds(
     max_oom_probability=st.sampled_from([0.005, 0.02, 0.2]),
     pins=pins,
     instances=st.sampled_from([(), ("p5.48xlarge",), ("p6-b200.48xlarge", "p4de.24xlarge")]),
-)
+).filter(lambda wanted: wanted.max_instances > 1 or wanted.pins.sharding != "hybrid")
 
 
 def ask(workload: Workload, wanted: Constraints) -> Recommendation:

@@ -44,6 +44,19 @@ def test_a_file_that_is_no_database_is_told(tmp_path: Path) -> None:
         assert client.get("/healthz").status_code == 200
 
 
+def test_a_file_that_is_deleted_is_made_anew(tmp_path: Path) -> None:
+    path = tmp_path / "test.db"
+    with TestClient(create_app(Settings(database_url=f"sqlite:///{path}"))) as client:
+        first = client.post("/recommend", json=QUESTION).json()["id"]
+        path.unlink()
+        assert client.get(f"/recommendations/{first}").status_code == 404
+        again = client.post("/recommend", json=QUESTION)
+        assert again.status_code == 200
+        assert path.exists()
+    with TestClient(create_app(Settings(database_url=f"sqlite:///{path}"))) as client:
+        assert client.get(f"/recommendations/{first}").status_code == 200
+
+
 def test_a_server_that_stops_and_starts(postgresql_server: Any, postgresql_url: str) -> None:
     with TestClient(create_app(Settings(database_url=postgresql_url))) as client:
         assert client.post("/recommend", json=QUESTION).status_code == 200
@@ -67,8 +80,8 @@ def test_a_database_made_anew_is_migrated_again(postgresql_url: str) -> None:
         assert client.get("/healthz").status_code == 200
         database = client.app.state.database  # type: ignore[attr-defined]  # it is a FastAPI
         with database.engine.begin() as connection:
-            connection.exec_driver_sql("DROP TABLE results, versions, alembic_version CASCADE")
-            connection.exec_driver_sql("DROP TABLE recommendations")
+            connection.exec_driver_sql("DROP SCHEMA public CASCADE")
+            connection.exec_driver_sql("CREATE SCHEMA public")
         assert client.get("/healthz").status_code == 503
         assert client.get("/healthz").status_code == 200
 

@@ -144,3 +144,33 @@ def test_a_budget_alone_is_spent_on_tokens() -> None:
 def test_a_default_question_searches_a_large_space(name: str) -> None:
     answer = recommend(workload_of(name), Constraints(objective="cheapest"), CATALOG, EVIDENCE)
     assert answer.num_candidates >= 100_000
+
+
+@pytest.mark.parametrize(
+    ("pins", "max_instances", "field"),
+    [
+        (Pins(sharding="none", reshard_after_forward=False), 64, "reshard_after_forward"),
+        (Pins(sharding="hybrid"), 1, "sharding"),
+    ],
+)
+def test_pins_that_contradict_are_refused_at_the_field(
+    pins: Pins, max_instances: int, field: str
+) -> None:
+    wanted = Constraints(objective="cheapest", pins=pins, max_instances=max_instances)
+    with pytest.raises(InvalidField) as refused:
+        recommend(workload_of(), wanted, CATALOG, EVIDENCE)
+    assert refused.value.field == field
+
+
+def test_a_pin_that_no_plan_can_have_is_told_with_what_to_leave_open() -> None:
+    one_step = replace(workload_of(), global_batch_tokens=64 * 8192)
+    wanted = Constraints(
+        objective="cheapest",
+        instances=("p5.48xlarge",),
+        max_instances=1,
+        pins=Pins(gradient_sync="last", micro_batch=8),
+    )
+    miss = recommend(one_step, wanted, CATALOG, EVIDENCE).nearest_miss
+    assert miss is not None
+    assert miss.reason == "no plan agrees with all that is pinned at once"
+    assert miss.change.startswith("leave gradient_sync open")

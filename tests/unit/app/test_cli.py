@@ -1,6 +1,7 @@
 """The command line: its answers and its exit statuses."""
 
 import json
+import socket
 from pathlib import Path
 
 import pytest
@@ -123,3 +124,14 @@ def test_a_database_that_is_away_is_said(
     monkeypatch.setenv("SHARDWISE_DATABASE_URL", f"sqlite:///{tmp_path}/file/results.db")
     assert main(["recommend", "--size-b", "1"]) == 2
     assert "the database cannot be reached" in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_is_said_with_the_remedy(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        assert main(["serve", "--port", str(port)]) == 2
+    told = capsys.readouterr().err
+    assert f"127.0.0.1, port {port}" in told
+    assert "--port" in told
