@@ -8,7 +8,7 @@ rows leans on its prior.
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from advisor.residual import Residual, conformal_half_width, scale_of, weighted_median
 
@@ -36,7 +36,9 @@ def calibrate(points: Sequence[Point], priors: Mapping[str, float]) -> Mapping[s
 
     Spreads come from predictions that left the point's own source out of the fit.
     """
-    errors = _errors_left_out(points, priors)
+    errors = list(
+        zip((point.group for point in points), left_out_errors(points, priors), strict=True)
+    )
     pooled = [error for _, error in errors]
     residuals = {}
     for group, prior in priors.items():
@@ -65,10 +67,15 @@ def _factor(points: Sequence[Point], prior: float) -> float:
     return math.exp(drawn)
 
 
-def _errors_left_out(
-    points: Sequence[Point], priors: Mapping[str, float]
-) -> list[tuple[str, float]]:
-    """(group, error around the factor fitted without the point's source) of each point."""
+def with_spread_of(residual: Residual, errors: Sequence[float]) -> Residual:
+    """The residual with the spread of these errors alone; as it is where they are too few."""
+    if len(errors) < MIN_POINTS:
+        return residual
+    return replace(residual, scale=_scale(errors), interval=_interval(errors))
+
+
+def left_out_errors(points: Sequence[Point], priors: Mapping[str, float]) -> list[float]:
+    """The error of each point around the factor that was fitted without the point's source."""
     factors: dict[tuple[str, str], float] = {}
     errors = []
     for point in points:
@@ -80,7 +87,7 @@ def _errors_left_out(
                 if other.group == point.group and other.source != point.source
             ]
             factors[key] = math.log(_factor(others, priors[point.group]))
-        errors.append((point.group, point.error - factors[key]))
+        errors.append(point.error - factors[key])
     return errors
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.calibration import Point, calibrate
+from advisor.calibration import Point, calibrate, left_out_errors, with_spread_of
 from advisor.case import Case, case_of
 from advisor.guards import is_flagged
 from advisor.hardware import Gpu
@@ -35,6 +35,9 @@ MEMORY_PRIORS = {
     "active/whole": 1.0,
 }
 THROUGHPUT_PRIORS = {"tokens_per_s": 1.0}
+# The engine of the plans that are recommended. Its runs are of many programs and formats, and are
+# predicted less evenly than the long tables of the others: its interval is its own.
+OWN_ENGINE = "fsdp2"
 # A peak whose kind a source does not state is taken for the allocator's reserved bytes, which is
 # what most logs print.
 _KINDS = {"reserved": "reserved", "allocated": "active", "active": "active", "unknown": "reserved"}
@@ -53,7 +56,8 @@ class Interval:
 class Evidence:
     """Calibration from stored results.
 
-    memory: residuals by group of MEMORY_PRIORS; throughput: the one of tokens per second;
+    memory: residuals by group of MEMORY_PRIORS. throughput: the one of tokens per second with the
+    spread of programs on OWN_ENGINE; other_throughput: with that of all others.
     factors: the throughput model's. version names this calibration: a hash of its values and of
     the results. cases: the results in scope.
     fitted: GiB and tokens/s/GPU of cases by their result's id, as predicted with this calibration,
@@ -62,6 +66,7 @@ class Evidence:
 
     memory: Mapping[str, Residual]
     throughput: Residual
+    other_throughput: Residual
     factors: ThroughputFactors
     cases: tuple[Case, ...]
     neighbourhood: Neighbourhood
@@ -91,10 +96,11 @@ class Evidence:
         """Calibrate on these cases; by default with the shipped factors, less one source's rows."""
         factors = load_factors(without) if factors is None else factors
         memory = calibrate(memory_points(cases), MEMORY_PRIORS)
-        speed = calibrate(throughput_points(cases, factors), THROUGHPUT_PRIORS)
+        own_speed, other_speed = _speed_residuals(cases, factors)
         evidence = cls(
             memory=memory,
-            throughput=speed["tokens_per_s"],
+            throughput=own_speed,
+            other_throughput=other_speed,
             factors=factors,
             cases=tuple(cases),
             neighbourhood=Neighbourhood.of(cases),
@@ -167,6 +173,30 @@ def _factors_for(cases: Sequence[Case]) -> ThroughputFactors:
     return fit(timed, load_factors(), REFIT_ROUNDS)
 
 
+def _speed_residuals(
+    cases: Sequence[Case], factors: ThroughputFactors
+) -> tuple[Residual, Residual]:
+    """One factor on tokens per second, with the spread of OWN_ENGINE and of all other engines.
+
+    The spreads are of errors under law factors that were fitted without the point's own source, as
+    any new source is predicted.
+    """
+    pooled = calibrate(throughput_points(cases, factors), THROUGHPUT_PRIORS)["tokens_per_s"]
+    by_source: dict[str, list[Case]] = {}
+    for case in cases:
+        by_source.setdefault(case.result.source, []).append(case)
+    points = [
+        point
+        for source, own in by_source.items()
+        for point in throughput_points(own, load_factors(source))
+    ]
+    engines = {case.result.id: case.stack.engine for case in cases}
+    errors: dict[bool, list[float]] = {True: [], False: []}
+    for point, error in zip(points, left_out_errors(points, THROUGHPUT_PRIORS), strict=True):
+        errors[engines[point.result_id] == OWN_ENGINE].append(error)
+    return with_spread_of(pooled, errors[True]), with_spread_of(pooled, errors[False])
+
+
 def _memory_group(kind: str, *, sharded: bool) -> str:
     """The name of a group of MEMORY_PRIORS."""
     return f"{kind}/{'sharded' if sharded else 'whole'}"
@@ -199,7 +229,9 @@ def memory_interval(case: Case, evidence: Evidence) -> Interval:
 def speed_interval(case: Case, evidence: Evidence) -> Interval:
     """Predicted tokens per second per GPU of a case with its interval."""
     step = predict_step(case, evidence.factors)
-    return _interval(float(step.tokens_per_s_per_gpu), evidence.throughput)
+    is_own = case.stack.engine == OWN_ENGINE
+    residual = evidence.throughput if is_own else evidence.other_throughput
+    return _interval(float(step.tokens_per_s_per_gpu), residual)
 
 
 def fitted_values(evidence: Evidence) -> dict[str, tuple[float | None, float | None]]:
@@ -301,7 +333,11 @@ _PLAN_FIELDS = (
 
 def calibration_version(evidence: Evidence, results: Iterable[Result]) -> str:
     """Short hash of the calibration's values, and of all results that were at hand for it."""
-    residuals = {**evidence.memory, "tokens_per_s": evidence.throughput}
+    residuals = {
+        **evidence.memory,
+        "tokens_per_s": evidence.throughput,
+        "other tokens_per_s": evidence.other_throughput,
+    }
     values: dict[str, object] = {name: asdict(residual) for name, residual in residuals.items()}
     values["factors"] = asdict(evidence.factors)
     digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode())

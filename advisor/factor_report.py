@@ -21,7 +21,10 @@ MEMORY_WORDS = {
     "active/sharded": "live bytes over the estimate, sharded programs",
     "active/whole": "live bytes over the estimate, unsharded programs",
 }
-SPEED_WORDS = "tokens per second over the estimate"
+SPEED_WORDS = {
+    "tokens_per_s": "tokens per second over the estimate; interval of FSDP2 programs",
+    "tokens_per_s/other": "the same factor; interval of all other programs",
+}
 FACTOR_WORDS = {
     "matmul": "rate of matrix products in a step over that of the kernel alone",
     "attention": "rate of attention in a step over that of the kernel alone",
@@ -70,22 +73,30 @@ def _residual_lines(evidence: Evidence) -> list[FactorLine]:
         *memory_points(evidence.cases),
         *throughput_points(evidence.cases, evidence.factors),
     ]
-    priors = {**MEMORY_PRIORS, **THROUGHPUT_PRIORS}
+    residuals = {
+        **evidence.memory,
+        "tokens_per_s": evidence.throughput,
+        "tokens_per_s/other": evidence.other_throughput,
+    }
     lines = []
-    for name, residual in {**evidence.memory, "tokens_per_s": evidence.throughput}.items():
+    for name, residual in residuals.items():
         spread = math.exp(residual.interval)
         lines.append(
             FactorLine(
                 name=name,
-                meaning=MEMORY_WORDS.get(name, SPEED_WORDS),
+                meaning={**MEMORY_WORDS, **SPEED_WORDS}[name],
                 kind="residual",
                 value=residual.factor,
-                prior=priors[name],
+                prior=MEMORY_PRIORS.get(name, THROUGHPUT_PRIORS["tokens_per_s"]),
                 low=residual.factor / spread,
                 high=residual.factor * spread,
                 count=residual.count,
                 num_sources=residual.num_sources,
-                result_ids=tuple(point.result_id for point in points if point.group == name),
+                result_ids=tuple(
+                    point.result_id
+                    for point in points
+                    if point.group == name.removesuffix("/other")
+                ),
             )
         )
     return lines

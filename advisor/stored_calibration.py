@@ -17,6 +17,7 @@ def values_of(evidence: Evidence) -> dict[str, Any]:
     return {
         "memory": {name: asdict(residual) for name, residual in evidence.memory.items()},
         "throughput": asdict(evidence.throughput),
+        "other_throughput": asdict(evidence.other_throughput),
         "factors": asdict(evidence.factors),
     }
 
@@ -30,6 +31,7 @@ def evidence_from(values: Mapping[str, Any], results: Sequence[Result], version:
     evidence = Evidence(
         memory={name: Residual(**entry) for name, entry in values["memory"].items()},
         throughput=Residual(**values["throughput"]),
+        other_throughput=Residual(**values["other_throughput"]),
         factors=ThroughputFactors(**values["factors"]),
         cases=cases,
         neighbourhood=Neighbourhood.of(cases),

@@ -1,6 +1,8 @@
 """Accuracy of the stored results' predictions: computed once for each state of the results."""
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -33,13 +35,19 @@ class AccuracyCache:
         version = results_version(session)
         if self._version == version and self._report is not None:
             return self._report
-        if not self._lock.acquire(timeout=self._wait_s):
-            raise ServiceUnavailable("the accuracy report is being computed; try again soon")
-        try:
+        with self.computing():
             if self._version != version or self._report is None:
                 self._report = accuracy_report(all_results(session))
                 self._version = version
             return self._report
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Be the only one that computes. Raises ServiceUnavailable when another does for long."""
+        if not self._lock.acquire(timeout=self._wait_s):
+            raise ServiceUnavailable("the accuracy report is being computed; try again soon")
+        try:
+            yield
         finally:
             self._lock.release()
 

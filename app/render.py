@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from advisor import __version__
 from advisor.errors import AdvisorError
 from advisor.model_catalog import load_models
-from app import formatting, views
+from app import accuracy_plots, formatting, views
 from app.benchmarks import ResultFilter, ResultPage
 from app.errors import FieldError
 from app.forms import MAIN, FormValues, groups, labels, parse_form, placed
@@ -88,6 +88,24 @@ def render_results(
         else None,
     }
     return _page(request, "results.html", context)
+
+
+def render_accuracy(
+    request: Request, report: Mapping[str, Any], wanted: Mapping[str, str]
+) -> Response:
+    """The accuracy report: plots of the rows that are wanted, tables of all."""
+    drawn = (accuracy_plots.scatter(report["rows"], name, "gpu") for name in report["worst"])
+    context = {
+        "report": report,
+        "wanted": wanted,
+        "plots": [plot for plot in drawn if plot is not None],
+        "reliable": accuracy_plots.reliability_points(report["reliability"]),
+        "named": {
+            name: [{**row, "name": row[name]} for row in rows]
+            for name, rows in report["groups"].items()
+        },
+    }
+    return _page(request, "accuracy.html", context)
 
 
 def _address(query: Mapping[str, str], offset: int) -> str:

@@ -1,0 +1,58 @@
+"""The accuracy on rows whose source was left out is documented, and never worse than recorded."""
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from accuracy_document import DOCUMENT, document
+
+from advisor.accuracy import accuracy_history, accuracy_report
+from advisor.result import load_shipped_results
+
+# A recorded figure has four digits; predictions differ in the last ones between processors.
+SLACK = 0.002
+NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+
+
+@pytest.fixture(scope="module")
+def report() -> dict[str, Any]:
+    return accuracy_report(load_shipped_results())
+
+
+@pytest.mark.parametrize("figure", ["memory", "throughput"])
+def test_errors_are_not_worse_than_recorded(report: dict[str, Any], figure: str) -> None:
+    recorded, now = accuracy_history()[-1], report["summary"][figure]
+    assert now["count"] >= recorded[f"{figure}_rows"]
+    assert now["median_abs_error"] <= recorded[f"{figure}_median"] + SLACK
+    assert now["p90_abs_error"] <= recorded[f"{figure}_p90"] + SLACK
+
+
+@pytest.mark.parametrize("figure", ["memory", "throughput"])
+def test_intervals_cover_what_they_say(report: dict[str, Any], figure: str) -> None:
+    assert 0.85 <= report["summary"][figure]["interval_coverage"] <= 0.95
+
+
+def test_no_run_that_ran_is_refused_and_no_other_is_called_safe(report: dict[str, Any]) -> None:
+    oom = report["summary"]["oom"]
+    assert oom["ran_but_predicted_oom"] == 0
+    assert oom["oom_but_predicted_fit"] == 0
+
+
+def test_chances_rise_with_what_happens(report: dict[str, Any]) -> None:
+    happened = [row["oom_fraction"] for row in report["reliability"] if row["count"]]
+    assert happened == sorted(happened)
+    assert happened[0] == 0.0
+    assert happened[-1] == 1.0
+
+
+def test_the_document_is_that_of_the_shipped_results(report: dict[str, Any]) -> None:
+    """Renew it with `python tests/published/accuracy_document.py`."""
+    fresh, stored = document(report), DOCUMENT.read_text(encoding="utf-8")
+    assert NUMBER.sub("#", fresh) == NUMBER.sub("#", stored)
+    figures = [list(map(float, NUMBER.findall(text))) for text in (fresh, stored)]
+    assert figures[0] == pytest.approx(figures[1], rel=0.01, abs=0.11)
