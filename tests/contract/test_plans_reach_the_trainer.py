@@ -10,23 +10,12 @@ import pytest
 from advisor.grid import CHECKPOINTINGS, LOSS_CHUNKS, MICRO_BATCHES, SYNCS
 from advisor.hyperparameters import hyperparameters
 from advisor.model import ModelShape
+from advisor.model_catalog import find_model
 from advisor.plan import OPTIMIZERS, PRECISIONS, Plan
 from trainer.config import config_of
 from trainer.errors import ConfigError
 
-SHAPE = ModelShape(
-    name="a model",
-    family="llama",
-    hidden_size=4096,
-    num_layers=32,
-    num_heads=32,
-    num_kv_heads=8,
-    head_dim=128,
-    ffn_size=14336,
-    vocab_size=128256,
-    max_position=8192,
-    rope_theta=500000.0,
-)
+SHAPE = find_model("llama-3-8b").shape
 ELSEWHERE = ("instance_type", "num_instances", "gpus_per_instance")
 
 

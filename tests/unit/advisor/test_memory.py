@@ -7,23 +7,13 @@ import pytest
 
 from advisor.memory import Memory, estimate_memory
 from advisor.model import ModelShape
+from advisor.model_catalog import find_model
 from advisor.plan import Plan
 from advisor.settings import settings_of, total
 from advisor.stack import load_stacks
 from advisor.units import GIB
 
-LLAMA_8B = ModelShape(
-    name="llama-3-8b",
-    family="llama",
-    hidden_size=4096,
-    num_layers=32,
-    num_heads=32,
-    num_kv_heads=8,
-    head_dim=128,
-    ffn_size=14336,
-    vocab_size=128256,
-    max_position=8192,
-)
+LLAMA_8B = find_model("llama-3-8b").shape
 PLAN = Plan(
     instance_type="p5.48xlarge",
     num_instances=1,

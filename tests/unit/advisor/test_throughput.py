@@ -10,24 +10,14 @@ from advisor.catalog import load_catalog
 from advisor.hardware import Gpu, Instance
 from advisor.kernels import NEVER_S
 from advisor.model import ModelShape
+from advisor.model_catalog import find_model
 from advisor.result import load_shipped_results
 from advisor.settings import Settings
 from advisor.stack import load_stacks
 from advisor.throughput import StepTime, fabric_for_case, fabric_of, step_time
 from advisor.throughput_factors import load_factors
 
-SHAPE = ModelShape(
-    name="8b",
-    family="llama",
-    hidden_size=4096,
-    num_layers=32,
-    num_heads=32,
-    num_kv_heads=8,
-    head_dim=128,
-    ffn_size=14336,
-    vocab_size=128256,
-    max_position=8192,
-)
+SHAPE = find_model("llama-3-8b").shape
 SETTINGS = Settings(
     micro_batch=4.0,
     seq_len=4096.0,
