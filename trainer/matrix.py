@@ -1,9 +1,11 @@
 """Measurements of one GPU standing in for many, over sizes and plans; resumable.
 
     python -m trainer.matrix ROWS.jsonl [MINUTES]
+    python -m trainer.matrix --dry-run
 
 Each cell runs in a process of its own (an out-of-memory cell harms no other) and is one line of
-JSON; lines that are there are not measured again. Stops after MINUTES (25).
+JSON; lines that are there are not measured again. Stops after MINUTES (25). A dry run checks the
+settings of every cell, needs no GPU, and prints one line for each.
 """
 
 import json
@@ -14,6 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 
+from trainer.config import config_of
+from trainer.simulate import count_parameters
 from trainer.sweep import PLAN, SHAPES
 
 LARGE: Mapping[str, Mapping[str, str]] = {
@@ -58,6 +62,18 @@ def cells() -> Iterator[dict[str, str]]:
                     "seq_len": seq_len,
                     "loss_chunks": chunks,
                 }
+
+
+def described() -> Iterator[str]:
+    """A line for each cell, whose settings are checked. Raises ConfigError, Unsupported."""
+    for settings in cells():
+        config = config_of(settings)
+        plan, billions = config.plan, count_parameters(config) / 1e9
+        yield (
+            f"{billions:.1f}B  {plan.precision}{' compiled' if plan.compile else ''}  "
+            f"{plan.activation_checkpointing}  {plan.micro_batch} x {plan.seq_len}  "
+            f"{plan.loss_chunks} slices  {plan.shard_degree} shards"
+        )
 
 
 def run(path: Path, limit_s: float) -> int:
@@ -110,8 +126,12 @@ def _done(path: Path) -> set[str]:
 def main(arguments: Sequence[str]) -> int:
     """Command line; the exit status."""
     if len(arguments) not in (1, 2):
-        sys.stderr.write("usage: python -m trainer.matrix ROWS.jsonl [MINUTES]\n")
+        sys.stderr.write("usage: python -m trainer.matrix ROWS.jsonl [MINUTES] | --dry-run\n")
         return 2
+    if arguments[0] == "--dry-run":
+        lines = list(described())
+        sys.stdout.write("\n".join([*lines, f"{len(lines)} cells"]) + "\n")
+        return 0
     minutes = float(arguments[1]) if len(arguments) == 2 else 25.0
     sys.stdout.write(f"{run(Path(arguments[0]), minutes * 60)} rows\n")
     return 0

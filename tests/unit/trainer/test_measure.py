@@ -9,7 +9,7 @@ import torch
 
 from trainer.config import config_of
 from trainer.errors import ConfigError, Unsupported
-from trainer.matrix import LARGE, cells, run
+from trainer.matrix import LARGE, cells, main, run
 from trainer.measure import driver_version, measure
 from trainer.profile import take_world_size
 
@@ -46,6 +46,14 @@ def test_the_matrix_covers_sizes_and_plans_and_is_understood() -> None:
     assert {cell["hidden_size"] for cell in found} >= {
         shape["hidden_size"] for shape in LARGE.values()
     }
+
+
+def test_a_dry_run_checks_every_cell(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--dry-run"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == f"{len(list(cells()))} cells" == f"{len(lines) - 1} cells"
+    assert lines[0] == "1.2B  bf16  selective  1 x 4096  8 slices  8 shards"
+    assert main([]) == 2
 
 
 def test_rows_that_are_there_are_not_measured_again(tmp_path: Path) -> None:
