@@ -2,16 +2,21 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from advisor.catalog import Catalog
 from advisor.errors import InvalidField
+from advisor.hardware import Instance
+from advisor.model import ModelShape
+from advisor.plan import Plan
 from advisor.recommendation import Recommendation
 from advisor.result import Result
-from advisor.workload import Constraints, Workload
+from advisor.workload import Constraints, PricingKind, Sharding, Workload
 
 if TYPE_CHECKING:
     from advisor.evidence import Evidence
+    from advisor.explicit import Figures
     from advisor.factor_report import FactorLine
 
 # ruff: noqa: PLC0415 - late imports are what this module is for
@@ -61,6 +66,75 @@ def recommendation(
     from advisor.search import recommend
 
     return recommend(workload, constraints, catalog, evidence)
+
+
+def shard_degree(sharding: Sharding, *, num_gpus: int, gpus_per_instance: int) -> int:
+    """advisor.explicit.shard_degree_of."""
+    from advisor.explicit import shard_degree_of
+
+    return shard_degree_of(sharding, num_gpus=num_gpus, gpus_per_instance=gpus_per_instance)
+
+
+def plan_figures(
+    plan: Plan,
+    shape: ModelShape,
+    instance: Instance,
+    evidence: "Evidence",
+    *,
+    field: str,
+    max_oom_probability: float,
+) -> "Figures":
+    """The figures of a plan of our own trainer. Raises InvalidField below `field`."""
+    from advisor.explicit import figures_of
+    from advisor.search import OWN_STACK
+    from advisor.stack import load_stacks
+
+    try:
+        return figures_of(
+            plan,
+            shape,
+            instance,
+            evidence,
+            load_stacks()[OWN_STACK],
+            max_oom_probability=max_oom_probability,
+        )
+    except InvalidField as error:
+        raise InvalidField(f"{field}.{error.field}", error.detail) from None
+
+
+def plan_cost(
+    catalog: Catalog,
+    instance: Instance,
+    pricing: PricingKind,
+    *,
+    plan: Plan,
+    shape: ModelShape,
+    training_s: float,
+    region: str | None,
+    usd_per_instance_hour: Decimal | None,
+    num_tokens: int,
+) -> dict[str, Any]:
+    """What a plan costs, ready for JSON; without figures and with a note where nothing is sold."""
+    from advisor.cost import Cost, cost_of, terms_for
+    from advisor.field import WEIGHT_BYTES
+    from advisor.price import NoPrice
+    from advisor.settings import STATE_BYTES
+
+    terms = terms_for(
+        catalog, instance, pricing, region=region, usd_per_instance_hour=usd_per_instance_hour
+    )
+    if isinstance(terms, NoPrice):
+        return {"total_usd": None, "hours": None, "notes": [terms.reason]}
+    state_bytes = WEIGHT_BYTES + STATE_BYTES[plan.optimizer]
+    cost = cost_of(
+        terms,
+        num_instances=plan.num_instances,
+        training_s=training_s,
+        checkpoint_bytes=round(shape.num_parameters * state_bytes),
+    )
+    if isinstance(cost, Cost):
+        return cost.as_mapping(num_tokens)
+    return {"total_usd": None, "hours": None, "notes": [cost.reason]}
 
 
 def scope_of(result: Result) -> tuple[bool, str | None]:

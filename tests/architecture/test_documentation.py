@@ -9,7 +9,7 @@ from fastapi.routing import APIRoute
 
 from app.cli import main
 from app.errors import ADVISOR_CODES, AppError
-from app.routes import accuracy, api, health, pages
+from app.routes import accuracy, api, health, pages, what_if
 from app.schemas import RecommendRequest, ResultUpload
 from app.settings import PREFIX, Settings
 
@@ -19,7 +19,7 @@ API = (ROOT / "docs/api.md").read_text()
 SETTINGS = (ROOT / "docs/settings.md").read_text()
 ROUTES = [
     (method, route.path)
-    for router in (accuracy.router, api.router, health.router, pages.router)
+    for router in (accuracy.router, what_if.router, api.router, health.router, pages.router)
     for route in router.routes
     if isinstance(route, APIRoute)
     for method in sorted(route.methods)
