@@ -135,6 +135,12 @@ RUN = Group(
             kind="number",
             blank="0.02",
         ),
+        FormField(
+            name="calibration_version",
+            label="Calibration to repeat an answer with",
+            kind="text",
+            blank="the newest",
+        ),
     ),
 )
 PINS = Group(
