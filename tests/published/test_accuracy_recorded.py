@@ -12,7 +12,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 from accuracy_document import DOCUMENT, document
 
 from advisor.accuracy import accuracy_history, accuracy_report
+from advisor.check import summarise
+from advisor.evidence import OWN_ENGINE
 from advisor.result import load_shipped_results
+from advisor.stack import load_stacks
 
 # A recorded figure has four digits; predictions differ in the last ones between processors.
 SLACK = 0.002
@@ -35,6 +38,15 @@ def test_errors_are_not_worse_than_recorded(report: dict[str, Any], figure: str)
 @pytest.mark.parametrize("figure", ["memory", "throughput"])
 def test_intervals_cover_what_they_say(report: dict[str, Any], figure: str) -> None:
     assert 0.85 <= report["summary"][figure]["interval_coverage"] <= 0.95
+
+
+@pytest.mark.parametrize("is_own", [True, False], ids=["fsdp2", "others"])
+def test_speed_intervals_cover_what_they_say_by_kind_of_program(
+    report: dict[str, Any], is_own: bool
+) -> None:
+    stacks = {name for name, stack in load_stacks().items() if stack.engine == OWN_ENGINE}
+    rows = [row for row in report["rows"] if (row["stack"] in stacks) == is_own]
+    assert 0.85 <= summarise(rows)["throughput"]["interval_coverage"] <= 0.95
 
 
 def test_no_run_that_ran_is_refused_and_no_other_is_called_safe(report: dict[str, Any]) -> None:
