@@ -14,6 +14,7 @@ from app.laws import accuracy_report, factor_lines
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from advisor.evidence import Evidence
     from app.service import Service
 
 # A report takes a few seconds: who asks first waits this long, and is then asked to come again.
@@ -29,6 +30,7 @@ class AccuracyCache:
         self._lock = threading.Lock()
         self._version: str | None = None
         self._report: dict[str, Any] | None = None
+        self._factors: tuple[str, list[dict[str, Any]]] = ("", [])
 
     def current(self, session: "Session") -> dict[str, Any]:
         """The report. Raises ServiceUnavailable while another request computes it for long."""
@@ -40,6 +42,15 @@ class AccuracyCache:
                 self._report = accuracy_report(all_results(session))
                 self._version = version
             return self._report
+
+    def factors(self, evidence: "Evidence") -> list[dict[str, Any]]:
+        """The factors of a calibration with their rows, as plain values; kept for the last one."""
+        version, rows = self._factors
+        if version != evidence.version:
+            lines = [asdict(line) for line in factor_lines(evidence)]
+            rows = [{**line, "result_ids": list(line["result_ids"])} for line in lines]
+            self._factors = (evidence.version, rows)
+        return rows
 
     @contextmanager
     def computing(self) -> Iterator[None]:
@@ -60,7 +71,7 @@ def accuracy_json(
     return {
         "calibration_version": knowledge.evidence.version,
         "results_version": knowledge.results_version,
-        "factors": _factor_rows(service),
+        "factors": service.accuracy.factors(knowledge.evidence),
         "calibrations": versions(session, limit=20),
         **report,
         "rows": filtered(report["rows"], wanted),
@@ -88,11 +99,6 @@ def renew_calibration(service: "Service") -> dict[str, Any]:
         "version": knowledge.evidence.version,
         "results_version": knowledge.results_version,
         "num_results": len(knowledge.result_ids),
-        "factors": _factor_rows(service),
+        "factors": service.accuracy.factors(knowledge.evidence),
         "accuracy": report["summary"],
     }
-
-
-def _factor_rows(service: "Service") -> list[dict[str, Any]]:
-    rows = [asdict(line) for line in factor_lines(service.knowledge().evidence)]
-    return [{**row, "result_ids": list(row["result_ids"])} for row in rows]

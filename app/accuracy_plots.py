@@ -71,7 +71,9 @@ def scatter(rows: Sequence[Mapping[str, Any]], name: str, colour_by: str) -> Sca
             )
             for row in shown
         ),
-        ticks=tuple((place(value), SIZE - place(value), f"{value:,g}") for value in _ticks(values)),
+        ticks=tuple(
+            (place(value), SIZE - place(value), _tick_text(value)) for value in _ticks(values)
+        ),
         band=_band(low, high),
         legend=(
             *((number, value) for value, number in colours.items()),
@@ -106,6 +108,10 @@ def _ticks(values: Sequence[float]) -> list[float]:
     first, last = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
     round_values = [step * 10.0**power for power in range(first, last + 1) for step in _STEPS]
     return [value for value in round_values if min(values) <= value <= max(values)]
+
+
+def _tick_text(value: float) -> str:
+    return f"{value / 1000:g}k" if value >= 1000 else f"{value:g}"
 
 
 def _band(low: float, high: float) -> str:
