@@ -3,6 +3,7 @@
 import torch
 
 from trainer.config import Config
+from trainer.errors import Unsupported
 from trainer.kernels import PORTABLE, Kernels
 from trainer.loss import LossSettings
 from trainer.model import Model
@@ -11,6 +12,8 @@ from trainer.precision import apply_precision
 
 def build_model(config: Config, kernels: Kernels = PORTABLE) -> Model:
     """The model of the settings, without memory and without weights. Raises Unsupported."""
+    if config.model.attn_softcap:
+        raise Unsupported("attn_softcap: flash attention has no soft cap on its scores")
     loss = LossSettings(
         chunks=config.plan.loss_chunks,
         z_loss=config.run.z_loss,

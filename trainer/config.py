@@ -14,13 +14,24 @@ _GROUPS: tuple[tuple[str, type[Any]], ...] = (
     ("plan", PlanSettings),
     ("run", RunSettings),
 )
+# Two slopes' parameters: Huang and Schlag 2024 (arXiv:2411.13010).
+XIELU_PARAMETERS = 2
 _CHOICES: Mapping[str, tuple[str, ...]] = {
-    "activation": ("silu", "gelu", "gelu_tanh", "gelu_new", "gelu_pytorch_tanh", "relu", "relu2"),
+    "activation": (
+        "silu",
+        "gelu",
+        "gelu_tanh",
+        "gelu_new",
+        "gelu_pytorch_tanh",
+        "relu",
+        "relu2",
+        "xielu",
+    ),
     "norm": ("rmsnorm", "layernorm", "layernorm_no_bias", "nonparametric"),
-    "positions": ("rope", "learned"),
+    "positions": ("rope", "learned", "alibi", "none"),
     "norm_layout": ("pre", "post", "sandwich"),
     "parallel_block": ("none", "shared", "separate"),
-    "qk_norm_kind": ("head", "all"),
+    "qk_norm_kind": ("head", "each_head", "all"),
     "precision": ("bf16", "fp8", "mxfp8", "nvfp4", "fp32"),
     "activation_checkpointing": ("none", "selective", "full"),
     "gradient_sync": ("each", "last"),
@@ -38,18 +49,8 @@ _NOT_NEGATIVE = (
     *("checkpoint_every", "shard_degree", "num_tokens", "num_steps", "warmup_steps", "probe"),
     *("weight_decay", "grad_clip", "z_loss", "checkpoint_every_s", "checkpoint_every_steps"),
     *("skip_steps", "hang_after_s", "decay_fraction", "min_learning_rate_fraction", "seed"),
-    *("peak_flops_per_s", "extra_positions"),
+    *("peak_flops_per_s", "extra_positions", "num_unrotated_layers", "activation_parameters"),
 )
-
-# Traits of published models that this program does not have.
-_ABSENT: Mapping[str, str] = {
-    "num_windowed_layers": "a sliding window in some layers only",
-    "num_unrotated_layers": "layers without rotary positions",
-    "embedding_norm": "a norm after the embedding",
-    "final_norm": "a decoder without a norm before its head",
-    "embedding_size": "an embedding narrower than the model",
-    "activation_parameters": "an activation with weights of its own",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +87,7 @@ def config_of(strings: Mapping[str, str]) -> Config:
     Raises ConfigError that lists unknown, missing and wrong settings together.
     """
     known = {item.name for _, group in _GROUPS for item in fields(group)}
-    problems = [_unknown(name) for name in strings if name not in known]
+    problems = [f"unknown setting {name!r}" for name in strings if name not in known]
     parts: dict[str, Any] = {}
     for name, group in _GROUPS:
         values, wrong = _read_group(group, strings, whole=name != "run")
@@ -114,12 +115,6 @@ def help_text() -> str:
         "The settings of the model, and of the plan, are given all together or not at all."
     )
     return "\n".join(lines)
-
-
-def _unknown(name: str) -> str:
-    absent = _ABSENT.get(name)
-    why = f": the trainer does not have {absent}" if absent else ""
-    return f"unknown setting {name!r}{why}"
 
 
 def _pairs(arguments: Sequence[str]) -> dict[str, str]:
@@ -220,6 +215,14 @@ def _rules(config: Config) -> Iterable[tuple[bool, str]]:
     yield (
         plan.seq_len > model.max_position and model.positions == "learned",
         f"seq_len {plan.seq_len} is above max_position {model.max_position}",
+    )
+    yield (
+        model.activation_parameters != XIELU_PARAMETERS * (model.activation == "xielu"),
+        f"activation {model.activation} has not {model.activation_parameters} parameters",
+    )
+    yield (
+        not 0 <= (model.num_windowed_layers or 0) <= model.num_layers,
+        f"num_windowed_layers {model.num_windowed_layers} is not from 0 to num_layers",
     )
     yield (
         plan.checkpoint_every > 0 and plan.activation_checkpointing != "selective",

@@ -135,7 +135,7 @@ class Batch:
 class Dealer:
     """Deals the samples of a step to the micro steps and ranks.
 
-    end_of_text: attention stops behind this token, if given. window: tokens attended back to.
+    end_of_text: attention stops behind this token, if given.
     """
 
     samples: Samples
@@ -144,7 +144,6 @@ class Dealer:
     world_size: int
     rank: int
     end_of_text: int | None = None
-    window: int | None = None
 
     @property
     def samples_per_step(self) -> int:
@@ -159,26 +158,21 @@ class Dealer:
         rows = [self.samples.sample(start + row) for row in range(self.micro_batch)]
         both = torch.from_numpy(np.stack(rows))
         tokens_BT = both[:, :-1].contiguous()
-        mask = attention_mask(tokens_BT, self.end_of_text, self.window)
+        mask = document_mask(tokens_BT, self.end_of_text)
         return Batch(tokens=tokens_BT, targets=both[:, 1:].contiguous(), mask=mask)
 
 
-def attention_mask(tokens_BT: Tensor, end_of_text: int | None, window: int | None) -> Tensor | None:
-    """(B, 1, T, T), True where attention may look; None where plain causality is enough."""
-    length = tokens_BT.shape[1]
-    if window is not None and window >= length:
-        window = None
-    if end_of_text is None and window is None:
-        return None
-    place_T = torch.arange(length)
-    back_TT = place_T.unsqueeze(1) - place_T.unsqueeze(0)
-    seen_TT = back_TT >= 0
-    if window is not None:
-        seen_TT = seen_TT & (back_TT < window)
-    seen_B1TT = seen_TT.expand(tokens_BT.shape[0], 1, length, length)
+def document_mask(tokens_BT: Tensor, end_of_text: int | None) -> Tensor | None:
+    """(B, 1, T, T), True where a token may look: back within its document. None without documents.
+
+    A document ends with end_of_text.
+    """
     if end_of_text is None:
-        return seen_B1TT
+        return None
+    length = tokens_BT.shape[1]
+    place_T = torch.arange(length)
+    seen_TT = place_T.unsqueeze(1) >= place_T.unsqueeze(0)
     ends_BT = (tokens_BT == end_of_text).long()
     document_BT = ends_BT.cumsum(dim=1) - ends_BT
     same_BTT = document_BT.unsqueeze(2) == document_BT.unsqueeze(1)
-    return seen_B1TT & same_BTT.unsqueeze(1)
+    return (seen_TT & same_BTT).unsqueeze(1)

@@ -1,12 +1,24 @@
 """Initial weights: random ones that do not depend on the number of processes."""
 
 import hashlib
+import math
 
 import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from trainer.model import Model, initial_std
+from trainer.model import Model, Xielu, initial_std
+
+
+def _before_softplus(value: float) -> float:
+    return math.log(math.expm1(value))
+
+
+# Slopes that xIELU begins with, as the parameters that they are the softplus of.
+XIELU_STARTS = {
+    "alpha_p": _before_softplus(Xielu.START),
+    "alpha_n": _before_softplus(Xielu.START - Xielu.BETA),
+}
 
 
 def clean_name(name: str) -> str:
@@ -41,6 +53,9 @@ def fill(parameter: Tensor, whole: Tensor) -> None:
 
 def _whole(name: str, parameter: nn.Parameter, model: Model, seed: int) -> Tensor:
     shape, device = parameter.shape, parameter.device
+    start = XIELU_STARTS.get(name.rpartition(".")[2])
+    if start is not None:
+        return torch.full(shape, start, device=device)
     if parameter.ndim < 2:
         return torch.full(shape, 0.0 if name.endswith("bias") else 1.0, device=device)
     digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()

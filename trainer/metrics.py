@@ -41,7 +41,8 @@ def flops_per_token(config: Config, num_parameters: int) -> int:
     seq_len for attention's two products under a causal mask (half of the full 12).
     """
     model = config.model
-    looked_up = 0 if model.tied_embeddings else model.vocab_size * model.hidden_size
+    width = model.embedding_size or model.hidden_size
+    looked_up = 0 if model.tied_embeddings else model.vocab_size * width
     if model.positions == "learned":
         looked_up += (model.max_position + model.extra_positions) * model.hidden_size
     attention = 6 * model.num_layers * model.num_heads * model.head_dim * config.plan.seq_len

@@ -6,6 +6,7 @@ V vocabulary · N = B × T
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as fn
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from trainer.errors import Unsupported
 from trainer.kernels import PORTABLE, Kernels
+from trainer.layers import masks, rotated_layers, windowed_layers
 from trainer.loss import LossSettings, linear_cross_entropy
 from trainer.rope import rotate, scaling_of, tables
 from trainer.settings import ModelSettings
@@ -39,22 +41,51 @@ ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+class Xielu(nn.Module):
+    """xIELU, with a trainable slope on either side: Huang and Schlag 2024 (arXiv:2411.13010)."""
+
+    BETA, START = 0.5, 0.8
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.alpha_p = nn.Parameter(torch.empty(1))
+        self.alpha_n = nn.Parameter(torch.empty(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        above = fn.softplus(self.alpha_p) * x * x
+        # Just below zero, where the difference would lose its digits.
+        below = (torch.expm1(x.clamp(max=-1e-6)) - x) * (self.BETA + fn.softplus(self.alpha_n))
+        return torch.where(x > 0, above, below) + self.BETA * x
+
+
 class Norm(nn.Module):
-    """RMS or layer norm over the last `size` elements."""
+    """RMS or layer norm over the last `size` elements; `heads` have a weight of their own each."""
 
     def __init__(
-        self, size: int, model: ModelSettings, kernels: Kernels, *, bias: bool = True
+        self,
+        size: int,
+        model: ModelSettings,
+        kernels: Kernels,
+        *,
+        bias: bool = True,
+        heads: int = 1,
     ) -> None:
         super().__init__()
         self.size, self.eps, self.kind, self.kernels = size, model.norm_eps, model.norm, kernels
+        self.heads = heads
         has_weight, has_bias = model.norm != "nonparametric", bias and model.norm == "layernorm"
-        self.weight = nn.Parameter(torch.empty(size)) if has_weight else None
+        self.weight = nn.Parameter(torch.empty(heads * size)) if has_weight else None
         self.bias = nn.Parameter(torch.empty(size)) if has_bias else None
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.heads > 1 and self.weight is not None:
+            return self._normed(x, None) * self.weight.view(self.heads, self.size)
+        return self._normed(x, self.weight)
+
+    def _normed(self, x: Tensor, weight: Tensor | None) -> Tensor:
         if self.kind == "rmsnorm":
-            return self.kernels.rms_norm(x, self.weight, self.eps)
-        return fn.layer_norm(x, (self.size,), self.weight, self.bias, self.eps)
+            return self.kernels.rms_norm(x, weight, self.eps)
+        return fn.layer_norm(x, (self.size,), weight, self.bias, self.eps)
 
 
 class Attention(nn.Module):
@@ -68,11 +99,10 @@ class Attention(nn.Module):
         self.k = nn.Linear(model.hidden_size, kv_size, bias=model.qkv_bias)
         self.v = nn.Linear(model.hidden_size, kv_size, bias=model.qkv_bias)
         self.o = nn.Linear(q_size, model.hidden_size, bias=model.attn_out_bias)
-        per_head = model.qk_norm_kind == "head"
         self.q_norm = self.k_norm = None
         if model.qk_norm:
-            self.q_norm = Norm(model.head_dim if per_head else q_size, model, kernels, bias=False)
-            self.k_norm = Norm(model.head_dim if per_head else kv_size, model, kernels, bias=False)
+            self.q_norm = self._qk_norm(model.num_heads)
+            self.k_norm = self._qk_norm(model.num_kv_heads)
         self.scale = model.attention_scale or model.head_dim**-0.5
 
     def forward(
@@ -87,6 +117,12 @@ class Attention(nn.Module):
         out_BHTA = self.kernels.attention(q_BHTA, k_BKTA, v_BKTA, mask, self.scale)
         out: Tensor = self.o(out_BHTA.transpose(1, 2).reshape(batch, length, -1))
         return out
+
+    def _qk_norm(self, num_heads: int) -> Norm:
+        kind, size = self.model.qk_norm_kind, self.model.head_dim
+        size = size * num_heads if kind == "all" else size
+        heads = num_heads if kind == "each_head" else 1
+        return Norm(size, self.model, self.kernels, bias=False, heads=heads)
 
     def _heads(self, x: Tensor, norm: nn.Module | None) -> Tensor:
         """(B, T, heads · A) → (B, heads, T, A), normed over heads together or one by one."""
@@ -107,7 +143,7 @@ class Mlp(nn.Module):
         self.gate = nn.Linear(hidden, width, bias=bias) if model.gated_mlp else None
         self.up = nn.Linear(hidden, width, bias=bias)
         self.down = nn.Linear(width, hidden, bias=bias)
-        self.activation = ACTIVATIONS[model.activation]
+        self.activation = Xielu() if model.activation == "xielu" else ACTIVATIONS[model.activation]
 
     def forward(self, x_BTD: Tensor) -> Tensor:
         if self.gate is None:
@@ -159,15 +195,19 @@ class Head(nn.Module):
 
     def __init__(self, model: ModelSettings, kernels: Kernels) -> None:
         super().__init__()
-        self.norm = Norm(model.hidden_size, model, kernels)
+        self.norm = Norm(model.hidden_size, model, kernels) if model.final_norm else None
+        size = model.embedding_size or model.hidden_size
+        self.project = None
+        if model.embedding_size:
+            self.project = nn.Linear(model.hidden_size, size, bias=False)
         # On the hidden states, where it costs less than on the logits and is the same.
         self.scale = model.logit_scale
-        self.weight = nn.Parameter(torch.empty(model.vocab_size, model.hidden_size))
+        self.weight = nn.Parameter(torch.empty(model.vocab_size, size))
         self.bias = nn.Parameter(torch.empty(model.vocab_size)) if model.head_bias else None
 
     def forward(self, x_BTD: Tensor, targets_BT: Tensor | None, loss: LossSettings) -> Tensor:
         """Summed loss, or the logits (B, T, V) where there are no targets."""
-        hidden_BTD = self.norm(x_BTD)
+        hidden_BTD = _apply(self.project, _apply(self.norm, x_BTD))
         if self.scale != 1.0:
             hidden_BTD = hidden_BTD * self.scale
         if targets_BT is None:
@@ -196,14 +236,17 @@ class Model(nn.Module):
         Raises Unsupported for what this model does not have.
         """
         super().__init__()
-        if model.attn_softcap:
-            raise Unsupported("attn_softcap: flash attention has no soft cap on its scores")
         if model.logit_scale != 1.0 and model.head_bias:
             raise Unsupported("logit_scale together with head_bias")
         scaling_of(model)
         self.settings = model
         self.loss_settings = loss or LossSettings(softcap=model.logit_softcap)
-        self.embed = nn.Embedding(model.vocab_size, model.hidden_size)
+        size = model.embedding_size or model.hidden_size
+        self.embed = nn.Embedding(model.vocab_size, size)
+        self.project = None
+        if model.embedding_size:
+            self.project = nn.Linear(size, model.hidden_size, bias=False)
+        self.embed_norm = Norm(model.hidden_size, model, kernels) if model.embedding_norm else None
         learned = model.positions == "learned"
         rows = model.max_position + model.extra_positions
         self.pos = nn.Embedding(rows, model.hidden_size) if learned else None
@@ -211,15 +254,25 @@ class Model(nn.Module):
         self.head = Head(model, kernels)
         if model.tied_embeddings:
             self.head.weight = self.embed.weight  # type: ignore[assignment]  # is a Parameter
+        self.windowed, self.rotated = windowed_layers(model), rotated_layers(model)
         self.num_positions = num_positions or model.max_position
-        self.register_buffer("cos_TA", None, persistent=False)
-        self.register_buffer("sin_TA", None, persistent=False)
+        for name in ("cos_TA", "sin_TA", "near_cos_TA", "near_sin_TA"):
+            self.register_buffer(name, None, persistent=False)
 
     def make_tables(self, device: torch.device) -> None:
-        """Fill the rotary tables, once the model is on its device."""
-        if self.settings.positions == "rope":
-            cos_TA, sin_TA = tables(self.settings, self.num_positions)
-            self.cos_TA, self.sin_TA = cos_TA.to(device), sin_TA.to(device)
+        """Fill the rotary tables, once the model is on its device.
+
+        Where only some layers have a window, those rotate without the scaling (as OLMo 3 does).
+        """
+        if self.settings.positions != "rope":
+            return
+        cos_TA, sin_TA = tables(self.settings, self.num_positions)
+        self.cos_TA, self.sin_TA = cos_TA.to(device), sin_TA.to(device)
+        self.near_cos_TA, self.near_sin_TA = self.cos_TA, self.sin_TA
+        if self.settings.rope_scaling and len(set(self.windowed)) > 1:
+            near = replace(self.settings, rope_scaling="")
+            cos_TA, sin_TA = tables(near, self.num_positions)
+            self.near_cos_TA, self.near_sin_TA = cos_TA.to(device), sin_TA.to(device)
 
     def forward(
         self,
@@ -227,8 +280,11 @@ class Model(nn.Module):
         targets_BT: Tensor | None = None,
         mask: Tensor | None = None,
     ) -> Tensor:
-        """Summed loss (fp32 scalar) with targets, else logits (B, T, V)."""
-        x_BTD = self.embed(tokens_BT)
+        """Summed loss (fp32 scalar) with targets, else logits (B, T, V).
+
+        mask (B, 1, T, T): True where a token may look, where documents say so.
+        """
+        x_BTD = _apply(self.embed_norm, _apply(self.project, self.embed(tokens_BT)))
         length = tokens_BT.shape[1]
         if self.pos is not None:
             places_T = torch.arange(length, device=tokens_BT.device)
@@ -236,15 +292,28 @@ class Model(nn.Module):
         if self.settings.embedding_scale != 1.0:
             # In the type of the activations, as the published models do.
             x_BTD = x_BTD * torch.tensor(self.settings.embedding_scale, dtype=x_BTD.dtype)
-        cos_TA = sin_TA = None
-        if self.cos_TA is not None and self.sin_TA is not None:
-            # Cast once here, or each block would keep its own copy.
-            cos_TA = self.cos_TA[:length].to(x_BTD.dtype)
-            sin_TA = self.sin_TA[:length].to(x_BTD.dtype)
-        for block in self.blocks:
-            x_BTD = block(x_BTD, cos_TA, sin_TA, mask)
+        everywhere, near = masks(self.settings, mask, length, x_BTD)
+        turns = self._turns(length, x_BTD.dtype)
+        layers = zip(self.blocks, self.windowed, self.rotated, strict=True)
+        for block, is_windowed, is_rotated in layers:
+            cos_TA, sin_TA = turns[is_windowed] if is_rotated else (None, None)
+            x_BTD = block(x_BTD, cos_TA, sin_TA, near if is_windowed else everywhere)
         out: Tensor = self.head(x_BTD, targets_BT, self.loss_settings)
         return out
+
+    def _turns(self, length: int, dtype: torch.dtype) -> tuple[tuple[Tensor | None, ...], ...]:
+        """Cosines and sines (T, A) of blocks that see everything, and of windowed ones.
+
+        Cast once here, or each block would keep its own copy.
+        """
+        pairs = ((self.cos_TA, self.sin_TA), (self.near_cos_TA, self.near_sin_TA))
+        cast = {
+            id(table): table[:length].to(dtype)
+            for pair in pairs
+            for table in pair
+            if table is not None
+        }
+        return tuple(tuple(cast.get(id(table)) for table in pair) for pair in pairs)
 
 
 def num_parameters(model: nn.Module) -> int:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from trainer.errors import Unsupported
+from trainer.layers import rotated_layers
 from trainer.settings import ModelSettings
 
 Split: TypeAlias = Callable[[Tensor, ModelSettings], Sequence[Tensor]]
@@ -232,14 +233,36 @@ def _gpt_neox() -> list[Rule]:
     return rules
 
 
+def _bloom() -> list[Rule]:
+    layer = "transformer.h.{i}."
+    rules = [
+        _same("transformer.word_embeddings.weight", "embed.weight"),
+        *_both(_same, "transformer.word_embeddings_layernorm", "embed_norm"),
+        *_both(_same, "transformer.ln_f", "head.norm"),
+        _same("lm_head.weight", "head.weight"),
+        *_both(_same, f"{layer}input_layernorm", f"{_OURS}attn_norm"),
+        *_both(_same, f"{layer}post_attention_layernorm", f"{_OURS}mlp_norm"),
+        *_both(_same, f"{layer}self_attention.dense", f"{_OURS}attn.o"),
+        *_both(_same, f"{layer}mlp.dense_h_to_4h", f"{_OURS}mlp.up"),
+        *_both(_same, f"{layer}mlp.dense_4h_to_h", f"{_OURS}mlp.down"),
+    ]
+    for kind in ("weight", "bias"):
+        ours = tuple(f"{_OURS}attn.{name}.{kind}" for name in _QKV)
+        rules.append(_by_head(f"{layer}self_attention.query_key_value.{kind}", ours))
+    return rules
+
+
 _FAMILIES: Mapping[str, Callable[[], list[Rule]]] = {
     "llama": _llama,
     "granite": _llama,
     "mistral": _llama,
     "qwen2": _llama,
     "qwen3": _llama,
+    "smollm3": _llama,
     "starcoder2": _starcoder2,
     "olmo2": _olmo2,
+    "olmo3": _olmo2,
+    "bloom": _bloom,
     "gemma": _gemma,
     "phi3": _phi3,
     "gpt2": _gpt2,
@@ -289,13 +312,17 @@ def config_json(family: str, model: ModelSettings) -> dict[str, Any]:
         "mistral": "MistralForCausalLM",
         "qwen2": "Qwen2ForCausalLM",
         "qwen3": "Qwen3ForCausalLM",
+        "smollm3": "SmolLM3ForCausalLM",
         "olmo2": "Olmo2ForCausalLM",
         "phi3": "Phi3ForCausalLM",
         "gemma": "GemmaForCausalLM",
     }
     if family not in architectures:
         raise Unsupported(f"the config.json of family {family} is not written; give init_from")
-    return {**_common(model), "model_type": family, "architectures": [architectures[family]]}
+    described: dict[str, Any] = {"model_type": family, "architectures": [architectures[family]]}
+    if family == "smollm3":
+        described["no_rope_layers"] = [int(rotates) for rotates in rotated_layers(model)]
+    return {**_common(model), **described}
 
 
 def _common(model: ModelSettings) -> dict[str, Any]:

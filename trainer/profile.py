@@ -16,6 +16,7 @@ import torch
 
 from trainer.config import Config, config_of, parse
 from trainer.errors import ConfigError, TrainerError
+from trainer.layers import blocks_differ
 from trainer.simulate import Timeline, count_parameters, edge_of, simulate
 from trainer.storage import Instant
 from trainer.stored_row import Measured, stored_row
@@ -69,13 +70,14 @@ def profile_config(config: Config, world_size: int, *, whole: bool = False) -> d
 def _labels(config: Config, world_size: int, *, whole: bool) -> tuple[Mapping[str, Instant], int]:
     """Peaks by label; of a deep model from two shallow ones, because its blocks are equal.
 
-    Each label's bytes grow by the same amount with each further block (or period of blocks).
+    Each label's bytes grow by the same amount with each further block (or period of blocks). A
+    model with more than one kind of block is run whole.
     """
     period = max(1, config.plan.checkpoint_every)
     depth = config.model.num_layers
     least = 2 * edge_of(config) + 1
     shallow = least + (depth - least) % period
-    if whole or depth <= 2 * shallow + period:
+    if whole or blocks_differ(config.model) or depth <= 2 * shallow + period:
         return simulate(config, world_size).instants, depth
     small = simulate(_of_depth(config, shallow), world_size)
     large = simulate(_of_depth(config, shallow + period), world_size)

@@ -30,18 +30,28 @@ class ModelSettings:
     max_position: int = setting("longest sequence", default=2048)
     tied_embeddings: bool = setting("the head uses the embedding's weight", default=True)
     gated_mlp: bool = setting("the MLP has a gate projection", default=True)
-    activation: str = setting("silu, gelu, gelu_tanh, gelu_new, relu or relu2", default="silu")
+    activation: str = setting(
+        "silu, gelu, gelu_tanh, gelu_new, relu, relu2 or xielu", default="silu"
+    )
     norm: str = setting("rmsnorm, layernorm, layernorm_no_bias or nonparametric", default="rmsnorm")
     qkv_bias: bool = setting("biases on the q, k and v projections", default=False)
     attn_out_bias: bool = setting("bias on attention's output projection", default=False)
     mlp_bias: bool = setting("biases on the MLP's projections", default=False)
     qk_norm: bool = setting("norms on queries and keys", default=False)
-    positions: str = setting("rope or learned", default="rope")
+    positions: str = setting("rope, learned, alibi or none", default="rope")
     rope_theta: float | None = setting(
         "base of the rotary frequencies", default=10000.0, optional=True
     )
     sliding_window: int | None = setting(
         "tokens that attention looks back", default=None, optional=True
+    )
+    num_windowed_layers: int | None = setting(
+        "layers with the window; empty for all; every k-th of them has none",
+        default=None,
+        optional=True,
+    )
+    num_unrotated_layers: int = setting(
+        "layers without rotary positions, every k-th", default=0, optional=True
     )
     rope_scaling: str = setting(
         "JSON in Hugging Face's form (llama3, linear or yarn), or empty", default="", optional=True
@@ -53,7 +63,9 @@ class ModelSettings:
         optional=True,
     )
     qk_norm_kind: str = setting(
-        "head (per head), or all (over all heads at once)", default="head", optional=True
+        "head (one weight for all heads), each_head, or all (over all heads at once)",
+        default="head",
+        optional=True,
     )
     rotary_fraction: float = setting("share of a head that is rotated", default=1.0, optional=True)
     norm_eps: float = setting("epsilon of the norms", default=1e-5, optional=True)
@@ -71,6 +83,16 @@ class ModelSettings:
     logit_softcap: float | None = setting("soft cap on the logits", default=None, optional=True)
     attn_softcap: float | None = setting("soft cap on the scores", default=None, optional=True)
     head_bias: bool = setting("bias on the output head", default=False, optional=True)
+    embedding_norm: bool = setting("a norm after the embedding", default=False, optional=True)
+    final_norm: bool = setting("a norm before the output head", default=True, optional=True)
+    embedding_size: int | None = setting(
+        "width of the embedding, projected in and out; empty for hidden_size",
+        default=None,
+        optional=True,
+    )
+    activation_parameters: int = setting(
+        "trainable numbers in a block's activation (xielu: 2)", default=0, optional=True
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from trainer.optimizer import clip_gradients, learning_rate, make_optimizer, set
 from trainer.parallel import degrees, make_mesh, parallelize, synchronise_gradients
 from trainer.stop import StopRequest, Watchdog
 from trainer.text import text_shards, token_shards, tokenise
-from trainer.weights import export_weights, load_weights
+from trainer.weights import check_export, export_weights, load_weights
 from trainer.world import World
 
 
@@ -76,6 +76,8 @@ def _prepare(config: Config, world: World) -> Run:
     samples = _samples(config, world)
     mesh = make_mesh(config.plan, world.size, world.device.type)
     model = build_model(config)
+    if config.run.export_to:
+        check_export(model, config)
     count = num_parameters(model)
     root = parallelize(model, config.plan, mesh)
     model.to_empty(device=world.device)
@@ -91,14 +93,8 @@ def _prepare(config: Config, world: World) -> Run:
         world_size=world.size,
         rank=world.rank,
         end_of_text=config.run.end_of_text if config.run.document_mask else None,
-        window=config.model.sliding_window,
     )
-    checkpoints, progress = None, Progress()
-    if config.run.checkpoint_dir and not config.run.probe:
-        checkpoints = Checkpoints(config, is_first=world.is_first)
-        newest = checkpoints.find(config.run.resume)
-        if newest is not None:
-            progress = checkpoints.load(newest, model, optimizer)
+    checkpoints, progress = _resumed(config, world, model, optimizer)
     num_steps = steps_of(config, dealer.samples_per_step * config.plan.seq_len)
     reporter = Reporter(
         config,
@@ -121,6 +117,19 @@ def _prepare(config: Config, world: World) -> Run:
         progress=progress,
         saved_at_s=time.monotonic(),
     )
+
+
+def _resumed(
+    config: Config, world: World, model: Model, optimizer: Optimizer
+) -> tuple[Checkpoints | None, Progress]:
+    """The checkpoints of a run that has them, and where the newest one left off."""
+    if not config.run.checkpoint_dir or config.run.probe:
+        return None, Progress()
+    checkpoints = Checkpoints(config, is_first=world.is_first)
+    newest = checkpoints.find(config.run.resume)
+    if newest is None:
+        return checkpoints, Progress()
+    return checkpoints, checkpoints.load(newest, model, optimizer)
 
 
 def steps_of(config: Config, tokens_per_step: int) -> int:

@@ -12,8 +12,9 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 from trainer.config import Config
-from trainer.errors import CheckpointError
+from trainer.errors import CheckpointError, Unsupported
 from trainer.initial import clean_name, fill
+from trainer.layers import blocks_differ
 from trainer.model import Model
 from trainer.naming import config_json, rules_of
 from trainer.settings import ModelSettings
@@ -35,6 +36,10 @@ def family_of(config: Config) -> str:
 
 
 def _nearest_family(model: ModelSettings) -> str:
+    if model.num_unrotated_layers and not model.num_windowed_layers:
+        return "smollm3"
+    if model.positions in ("alibi", "none") or blocks_differ(model):
+        raise Unsupported("no family that is written has such positions or windows: no export_to")
     if model.positions == "learned":
         return "gpt2"
     if model.parallel_block == "separate":
@@ -44,6 +49,14 @@ def _nearest_family(model: ModelSettings) -> str:
     if model.qk_norm:
         return "qwen3"
     return "qwen2" if model.qkv_bias and not model.attn_out_bias else "llama"
+
+
+def check_export(model: Model, config: Config) -> None:
+    """Raise Unsupported, before the run, for weights that could not be written after it."""
+    names = frozenset(clean_name(name) for name, _ in model.named_parameters())
+    family = family_of(config)
+    rules_of(family, config.model, names)
+    _description(config, family)
 
 
 @torch.no_grad()

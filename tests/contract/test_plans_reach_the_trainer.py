@@ -14,6 +14,7 @@ from advisor.model_catalog import find_model
 from advisor.plan import OPTIMIZERS, PRECISIONS, Plan
 from trainer.config import config_of
 from trainer.errors import ConfigError
+from trainer.settings import ModelSettings
 
 SHAPE = find_model("llama-3-8b").shape
 ELSEWHERE = ("instance_type", "num_instances", "gpus_per_instance")
@@ -65,6 +66,10 @@ def test_every_plan_of_the_grid_arrives_unchanged() -> None:
         {"embedding_scale": 32.0, "attention_scale": 0.1, "logit_softcap": 30.0},
         {"residual_scale": 0.22, "logit_scale": 0.125},
         {"positions": "learned", "extra_positions": 2},
+        {"positions": "alibi", "embedding_norm": True, "final_norm": False, "embedding_size": 512},
+        {"sliding_window": 512, "num_windowed_layers": 24, "num_unrotated_layers": 8},
+        {"gated_mlp": False, "activation": "xielu", "activation_parameters": 2},
+        {"qk_norm": True, "qk_norm_kind": "each_head"},
         {"attn_softcap": 50.0, "rope_scaling": '{"factor": 8.0, "rope_type": "llama3"}'},
     ],
     ids=str,
@@ -76,9 +81,7 @@ def test_every_dimension_arrives_unchanged(changes: dict[str, Any]) -> None:
     assert config.run.num_tokens == 10**12
     for item in fields(shape):
         if item.name not in ("name", "family"):
-            # What the trainer has no setting for arrives by being plain.
-            arrived = getattr(config.model, item.name, item.default)
-            assert arrived == getattr(shape, item.name), item.name
+            assert getattr(config.model, item.name) == getattr(shape, item.name), item.name
 
 
 def test_a_key_more_or_less_is_refused() -> None:
@@ -93,18 +96,6 @@ def test_a_key_more_or_less_is_refused() -> None:
                 config_of(rest)
 
 
-def test_what_the_trainer_cannot_be_is_named() -> None:
-    kept = {item.name: getattr(SHAPE, item.name) for item in fields(SHAPE)}
-    shape = ModelShape(**{**kept, "positions": "alibi"})
-    with pytest.raises(ConfigError, match="positions: 'alibi' is none of rope, learned"):
-        config_of(hyperparameters(shape, next(plans()), num_tokens=1000))
-
-
-@pytest.mark.parametrize(
-    "changes", [{"embedding_norm": True}, {"final_norm": False}, {"embedding_size": 512}], ids=str
-)
-def test_what_the_trainer_has_no_setting_for_is_named(changes: dict[str, Any]) -> None:
-    kept = {item.name: getattr(SHAPE, item.name) for item in fields(SHAPE)}
-    strings = hyperparameters(ModelShape(**{**kept, **changes}), next(plans()), num_tokens=1000)
-    with pytest.raises(ConfigError, match=f"unknown setting '{next(iter(changes))}'"):
-        config_of(strings)
+def test_every_dimension_is_a_setting() -> None:
+    settings = {item.name for item in fields(ModelSettings)}
+    assert {item.name for item in fields(SHAPE)} - {"name", "family"} == settings

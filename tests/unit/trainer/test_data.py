@@ -10,7 +10,7 @@ import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from trainer.data import Dealer, ShardSamples, SyntheticSamples, attention_mask, permuted
+from trainer.data import Dealer, ShardSamples, SyntheticSamples, document_mask, permuted
 from trainer.errors import DataError
 from trainer.text import text_shards, token_shards, tokenise
 
@@ -115,15 +115,12 @@ def test_targets_are_the_tokens_one_further() -> None:
     assert batch.mask is None
 
 
-def test_documents_and_windows_bound_attention() -> None:
+def test_documents_bound_attention() -> None:
     tokens = torch.tensor([[5, 9, 6, 7]])
-    mask = attention_mask(tokens, end_of_text=9, window=None)
+    mask = document_mask(tokens, end_of_text=9)
     assert mask is not None
     assert mask[0, 0].int().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 1]]
-    window = attention_mask(tokens, end_of_text=None, window=2)
-    assert window is not None
-    assert window[0, 0].int().tolist() == [[1, 0, 0, 0], [1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]
-    assert attention_mask(tokens, end_of_text=None, window=4) is None
+    assert document_mask(tokens, end_of_text=None) is None
 
 
 @pytest.fixture

@@ -35,6 +35,9 @@ LLAMA3 = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 16,
 }
+PLAIN = {"rope_type": "default", "rope_theta": 10000.0}
+THETA = {"rope_parameters": PLAIN}
+LAYER_TYPES = ["sliding_attention", "full_attention"]
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
 
 # family or variant → (family, our settings beside WIDTHS, their settings beside the widths)
@@ -72,6 +75,56 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         },
     ),
     "mistral": ("mistral", {}, {"sliding_window": None}),
+    "mistral window": ("mistral", {"sliding_window": 16}, {"sliding_window": 16}),
+    "smollm3": ("smollm3", {"num_unrotated_layers": 1}, {"no_rope_layers": [1, 0], **THETA}),
+    "olmo3": (
+        "olmo3",
+        {
+            "norm_layout": "post",
+            "qk_norm": True,
+            "qk_norm_kind": "all",
+            "sliding_window": 16,
+            "num_windowed_layers": 1,
+        },
+        {
+            "sliding_window": 16,
+            "layer_types": LAYER_TYPES,
+            "rope_parameters": dict.fromkeys(LAYER_TYPES, PLAIN),
+        },
+    ),
+    "olmo3 scaling": (
+        "olmo3",
+        {
+            "norm_layout": "post",
+            "qk_norm": True,
+            "qk_norm_kind": "all",
+            "sliding_window": 16,
+            "num_windowed_layers": 1,
+            "rope_scaling": json.dumps(YARN),
+        },
+        {
+            "sliding_window": 16,
+            "layer_types": LAYER_TYPES,
+            "rope_parameters": {
+                "sliding_attention": PLAIN,
+                "full_attention": {**YARN, "rope_theta": 10000.0},
+            },
+        },
+    ),
+    "bloom": (
+        "bloom",
+        {
+            **LAYER_NORM,
+            "gated_mlp": False,
+            "activation": "gelu_tanh",
+            "positions": "alibi",
+            "embedding_norm": True,
+            "tied_embeddings": True,
+            "num_kv_heads": 4,
+            "ffn_size": 128,
+        },
+        {"n_layer": 2, "n_head": 4, "layer_norm_epsilon": 1e-5, "tie_word_embeddings": True},
+    ),
     "qwen2": ("qwen2", {"qkv_bias": True}, {}),
     "qwen3": ("qwen3", {"qk_norm": True}, {}),
     "olmo2": ("olmo2", {"norm_layout": "post", "qk_norm": True, "qk_norm_kind": "all"}, {}),

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from alembic import op
 
-revision: str = "2026_12_04_calibration"
-down_revision: str | None = "2026_12_03_access"
+revision: str = "2026_12_02_calibration"
+down_revision: str | None = "2026_12_01_first_tables"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 

@@ -1,1 +1,0 @@
-"""Jobs: training runs that were asked for, carried out by one of the backends, and followed."""

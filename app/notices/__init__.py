@@ -1,1 +1,0 @@
-"""Notices: what is told to people outside (Slack), written with the change that it announces."""
