@@ -171,7 +171,8 @@ def _shape_of(result: Result) -> ModelShape | str:
 def _row_shape(
     result: Result, *, hidden: int, layers: int, heads: int, ffn: int, head_dim: int
 ) -> ModelShape:
-    gated = result.mlp_type not in ("gelu", "relu2")
+    kind = result.mlp_type or "swiglu"
+    gated = kind.endswith("glu") or kind.startswith("gated")
     return ModelShape(
         name=result.model_name or "unnamed",
         family="result",
@@ -364,4 +365,5 @@ _FRAMEWORKS = {
     "zero3": "zero",
     "megatron": "megatron",
     "ddp": "ddp",
+    "shardwise": "shardwise",
 }
