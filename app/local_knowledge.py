@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from app.knowledge import Knowledge
 
 
+# ruff: noqa: PLC0415 - SQLAlchemy is slow to import: commands without a database do without it
+
+
 def local_results(environment: Mapping[str, str]) -> tuple[Result, ...]:
     """Stored results, without making a database that is not there.
 
@@ -19,9 +22,8 @@ def local_results(environment: Mapping[str, str]) -> tuple[Result, ...]:
     settings = Settings.from_environment(environment)
     if not environment.get(PREFIX + "DATABASE_URL") and not _is_made(settings.database_url):
         return load_shipped_results()
-    # SQLAlchemy is slow to import: commands without a database do without it.
-    from app.benchmarks import all_results, load_shipped  # noqa: PLC0415
-    from app.database import Database  # noqa: PLC0415
+    from app.benchmarks import all_results, load_shipped
+    from app.database import Database
 
     database = Database(settings.database_url, load_shipped)
     try:
@@ -36,16 +38,16 @@ def local_knowledge(environment: Mapping[str, str], version: str | None = None) 
 
     Raises as local_results does, and NotFound or Conflict for a version that cannot be had.
     """
-    from app.knowledge import knowledge_of  # noqa: PLC0415
+    from app.knowledge import knowledge_of
 
     if version is None:
         return knowledge_of(local_results(environment))
     settings = Settings.from_environment(environment)
     if not environment.get(PREFIX + "DATABASE_URL") and not _is_made(settings.database_url):
         return _shipped_knowledge(version)
-    from app.benchmarks import load_shipped  # noqa: PLC0415
-    from app.calibrations import knowledge_at  # noqa: PLC0415
-    from app.database import Database  # noqa: PLC0415
+    from app.benchmarks import load_shipped
+    from app.calibrations import knowledge_at
+    from app.database import Database
 
     database = Database(settings.database_url, load_shipped)
     try:
@@ -56,8 +58,8 @@ def local_knowledge(environment: Mapping[str, str], version: str | None = None) 
 
 
 def _shipped_knowledge(version: str) -> "Knowledge":
-    from app.errors import NotFound  # noqa: PLC0415
-    from app.knowledge import knowledge_of  # noqa: PLC0415
+    from app.errors import NotFound
+    from app.knowledge import knowledge_of
 
     knowledge = knowledge_of(load_shipped_results())
     if knowledge.evidence.version != version:
@@ -69,12 +71,12 @@ def _shipped_knowledge(version: str) -> "Knowledge":
 
 
 def _is_made(url: str) -> bool:
-    from app.database import database_url  # noqa: PLC0415
+    from app.database import database_url
 
     return _exists(database_url(url).database)
 
 
 def _exists(path: str | None) -> bool:
-    from pathlib import Path  # noqa: PLC0415
+    from pathlib import Path
 
     return path is not None and Path(path).is_file()

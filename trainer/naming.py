@@ -215,41 +215,38 @@ def _gpt2() -> list[Rule]:
     return rules
 
 
-def _gpt_neox() -> list[Rule]:
-    layer = "gpt_neox.layers.{i}."
+def _fused_heads(layer: str, attention: str) -> list[Rule]:
+    """A block of GPT-NeoX, and of BLOOM with another name for its attention."""
     rules = [
-        _same("gpt_neox.embed_in.weight", "embed.weight"),
-        *_both(_same, "gpt_neox.final_layer_norm", "head.norm"),
-        _same("embed_out.weight", "head.weight"),
         *_both(_same, f"{layer}input_layernorm", f"{_OURS}attn_norm"),
         *_both(_same, f"{layer}post_attention_layernorm", f"{_OURS}mlp_norm"),
-        *_both(_same, f"{layer}attention.dense", f"{_OURS}attn.o"),
+        *_both(_same, f"{layer}{attention}.dense", f"{_OURS}attn.o"),
         *_both(_same, f"{layer}mlp.dense_h_to_4h", f"{_OURS}mlp.up"),
         *_both(_same, f"{layer}mlp.dense_4h_to_h", f"{_OURS}mlp.down"),
     ]
     for kind in ("weight", "bias"):
         ours = tuple(f"{_OURS}attn.{name}.{kind}" for name in _QKV)
-        rules.append(_by_head(f"{layer}attention.query_key_value.{kind}", ours))
+        rules.append(_by_head(f"{layer}{attention}.query_key_value.{kind}", ours))
     return rules
 
 
+def _gpt_neox() -> list[Rule]:
+    return [
+        _same("gpt_neox.embed_in.weight", "embed.weight"),
+        *_both(_same, "gpt_neox.final_layer_norm", "head.norm"),
+        _same("embed_out.weight", "head.weight"),
+        *_fused_heads("gpt_neox.layers.{i}.", "attention"),
+    ]
+
+
 def _bloom() -> list[Rule]:
-    layer = "transformer.h.{i}."
-    rules = [
+    return [
         _same("transformer.word_embeddings.weight", "embed.weight"),
         *_both(_same, "transformer.word_embeddings_layernorm", "embed_norm"),
         *_both(_same, "transformer.ln_f", "head.norm"),
         _same("lm_head.weight", "head.weight"),
-        *_both(_same, f"{layer}input_layernorm", f"{_OURS}attn_norm"),
-        *_both(_same, f"{layer}post_attention_layernorm", f"{_OURS}mlp_norm"),
-        *_both(_same, f"{layer}self_attention.dense", f"{_OURS}attn.o"),
-        *_both(_same, f"{layer}mlp.dense_h_to_4h", f"{_OURS}mlp.up"),
-        *_both(_same, f"{layer}mlp.dense_4h_to_h", f"{_OURS}mlp.down"),
+        *_fused_heads("transformer.h.{i}.", "self_attention"),
     ]
-    for kind in ("weight", "bias"):
-        ours = tuple(f"{_OURS}attn.{name}.{kind}" for name in _QKV)
-        rules.append(_by_head(f"{layer}self_attention.query_key_value.{kind}", ours))
-    return rules
 
 
 _FAMILIES: Mapping[str, Callable[[], list[Rule]]] = {

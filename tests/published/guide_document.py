@@ -23,6 +23,7 @@ RISK = 0.02
 # The guide's figure 1: tokens a second (of one GPU, see the text) and peak in decimal GB.
 BAR_A_TOKENS_PER_S, BAR_C_TOKENS_PER_S = 6_000.0, 51_000.0
 BARS_GB = {("none", 1): 15.5, ("full", 1): 2.3, ("full", 16): 22.8}
+# 24 layers of 10·hidden² parameters: what the bars' slopes and intercept fit (1.007B).
 GUIDE_SHAPE = ModelShape(
     name="transformer-engine-1b",
     family="transformer-engine",
