@@ -253,7 +253,7 @@ def parse_form(values: Mapping[str, list[str]], catalog: Catalog) -> ParsedForm:
             return ParsedForm(unplaced=(f"{name[:40]!r} is not a field of this form",))
         if given:
             try:
-                raw[name] = _value(fields[name], given)
+                raw[name] = read_value(fields[name], given)
             except ValueError as error:
                 errors[name] = str(error)
     try:
@@ -287,7 +287,7 @@ def _rest(path: str) -> str:
     return f"{path.removeprefix('model.config.')}: " if path.startswith("model.config.") else ""
 
 
-def _value(item: FormField, texts: list[str]) -> Any:
+def read_value(item: FormField, texts: list[str]) -> Any:
     """The value of one field. Raises ValueError with a message for people."""
     if item.kind == "checks":
         return texts

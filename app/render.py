@@ -14,6 +14,9 @@ from advisor.errors import AdvisorError
 from advisor.model_catalog import load_models
 from app import accuracy_plots, formatting, views
 from app.benchmarks import ResultFilter, ResultPage
+from app.compare_form import compare_fields, parse_comparison
+from app.compare_form import placed as comparison_errors
+from app.comparisons import compare
 from app.errors import FieldError
 from app.forms import MAIN, FormValues, groups, labels, parse_form, placed
 from app.recommendations import Answer
@@ -21,6 +24,12 @@ from app.service import Service
 from app.settings import resources
 
 _INVALID = 422
+SIDES = {
+    "current": "today",
+    "same_settings_on_one_p6_b200": "the same settings on one P6-B200",
+    "best_on_one_p6_b200": "the best on one P6-B200",
+    "best_found": "the cheapest that is found",
+}
 _FILTERS = ("count", "whole", "gibibytes", "usd", "percent", "duration", "seconds", "setting")
 
 
@@ -65,6 +74,34 @@ def render_form(
             context["errors"] = placed([FieldError(field=error.field, detail=error.detail)])
     status = 200 if context["content"] else _INVALID
     return _page(request, "index.html", context, status)
+
+
+def render_comparison(request: Request, values: FormValues, service: Service) -> Response:
+    """Today's cluster in a form; below it the comparison, or at the fields what is wrong."""
+    knowledge = service.knowledge()
+    shown = compare_fields(knowledge.catalog)
+    context: dict[str, Any] = {
+        "values": values,
+        "fields": shown,
+        "labels": {each.name: each.label for each in shown},
+        "names": SIDES,
+        "model_names": tuple(load_models()),
+        "errors": {},
+        "unplaced": (),
+        "content": None,
+    }
+    if not any(text.strip() for texts in values.values() for text in texts):
+        return _page(request, "compare.html", context)
+    parsed = parse_comparison(values, knowledge.catalog)
+    context.update(errors=parsed.errors, unplaced=parsed.unplaced)
+    if parsed.request is not None:
+        try:
+            with service.slots.one():
+                context["content"] = compare(parsed.request, knowledge)
+        except AdvisorError as error:
+            wrong = FieldError(field=error.field, detail=error.detail)
+            context["errors"] = comparison_errors([wrong])
+    return _page(request, "compare.html", context, 200 if context["content"] else _INVALID)
 
 
 def render_answer(request: Request, given: Answer) -> Response:

@@ -8,7 +8,7 @@ from fastapi.responses import RedirectResponse
 from starlette.datastructures import UploadFile
 
 from app.forms import FormValues
-from app.render import render_form
+from app.render import render_comparison, render_form
 from app.service import CurrentService, WriteSession
 
 MAX_FILES = 1
@@ -53,3 +53,11 @@ def answer_page(
 ) -> Response:
     """The answer to a posted form: the way for a config.json, which no address can hold."""
     return render_form(request, values, service, session)
+
+
+@router.get("/compare")
+def compare_page(request: Request, service: CurrentService) -> Response:
+    """Today's cluster beside one P6-B200 node and beside the best that is found, as a page."""
+    query = request.query_params
+    values = {name: query.getlist(name) for name in query}
+    return render_comparison(request, values, service)
