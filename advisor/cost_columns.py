@@ -34,7 +34,10 @@ class CostColumns:
         self, training_s: ArrayLike, num_instances: ArrayLike, checkpoint_bytes: ArrayLike = 0
     ) -> Floats:
         """US dollars; infinite where so many instances or days are not sold."""
-        wall_s = self.wall_s(training_s, num_instances, checkpoint_bytes)
+        return self.usd_of(self.wall_s(training_s, num_instances, checkpoint_bytes), num_instances)
+
+    def usd_of(self, wall_s: Floats, num_instances: ArrayLike) -> Floats:
+        """US dollars of so many seconds of wall clock; infinite as in total_usd."""
         hours = (
             self._days(wall_s) * DAY_HOURS if self.terms.whole_days else np.ceil(wall_s) / HOUR_S
         )

@@ -140,34 +140,29 @@ def offers_at(
     """Cost and hours of the plans at flat indices."""
     settings = field.settings
     step_s = flat(field, field.step.step_s, index) / speed_factor
-    num_instances = flat(field, settings.num_instances, index)
-    tokens_per_step = (
-        flat(field, settings.micro_batch * settings.num_gpus, index)
-        * flat(field, settings.accumulation_steps, index)
-        * settings.seq_len
-    )
+    # Much depends on the instances and the micro batch alone, which are the last axis.
+    size = index % field.grid.shape[-1]
+    num_instances = np.ravel(settings.num_instances)[size]
+    sequences = settings.micro_batch * settings.num_gpus * settings.accumulation_steps
+    tokens_per_step = np.ravel(sequences)[size] * settings.seq_len
     columns = CostColumns(terms=field.terms)
     checkpoint = checkpoint_bytes(workload, settings)
     if constraints.objective == "most_tokens":
-        # It depends on the number of instances alone.
-        room_s = flat(
-            field,
-            _room_s(columns, constraints, np.asarray(settings.num_instances), checkpoint),
-            index,
-        )
+        counts = np.ravel(settings.num_instances)
+        room_s = _room_s(columns, constraints, counts, checkpoint)[size]
         steps = np.floor(room_s / step_s)
         if workload.num_tokens is not None:
             steps = np.minimum(steps, np.ceil(workload.num_tokens / tokens_per_step))
     else:
         steps = np.ceil((workload.num_tokens or 0) / tokens_per_step)
-    training_s = steps * step_s
+    wall_s = columns.wall_s(steps * step_s, num_instances, checkpoint)
     return Offers(
         field=field,
         index=index,
         num_tokens=steps * tokens_per_step,
         num_instances=num_instances,
-        hours=columns.wall_s(training_s, num_instances, checkpoint) / HOUR_S,
-        usd=columns.total_usd(training_s, num_instances, checkpoint),
+        hours=wall_s / HOUR_S,
+        usd=columns.usd_of(wall_s, num_instances),
     )
 
 

@@ -7,6 +7,7 @@ plan, so equal plans tie in favour of the plainer one and the same input gives t
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,17 +17,15 @@ from advisor.plan import PRECISIONS, Checkpointing, GradientSync, Optimizer, Pla
 from advisor.settings import STATE_BYTES, FloatArray, Settings, checkpointing_fractions
 from advisor.workload import Pins, Sharding, Workload
 
-# (mode, every): per-op selective, then every 8th to every 2nd block, then all blocks.
+# (mode, every): per-op selective, then every 4th and every 2nd block, then all blocks.
 CHECKPOINTINGS: tuple[tuple[Checkpointing, int], ...] = (
     ("none", 0),
     ("selective", 0),
-    ("selective", 8),
     ("selective", 4),
-    ("selective", 3),
     ("selective", 2),
     ("full", 0),
 )
-MICRO_BATCHES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 32, 40, 48, 64)
+MICRO_BATCHES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 SHARDINGS: tuple[Sharding, ...] = ("full", "hybrid", "none")
 LOSS_CHUNKS = (1, 8)
 SYNCS: tuple[GradientSync, ...] = ("each", "last")
@@ -184,18 +183,19 @@ class Grid:
         )
 
 
+@lru_cache(maxsize=64)
 def _sizes(
-    workload: Workload, num_gpus: int, counts: Sequence[int], micro_batches: Sequence[int]
+    wanted: int, sequence: int, counts: tuple[int, ...], micro_batches: tuple[int, ...]
 ) -> tuple[tuple[int, int, int], ...]:
     """Instances, micro batches and the whole micro steps nearest to the global batch asked for.
 
+    wanted: tokens of the global batch; sequence: tokens of one sequence on each GPU of an instance.
     Those that are not near it are left out.
     """
-    wanted = workload.global_batch_tokens
     sizes = []
     for count in counts:
         for micro_batch in micro_batches:
-            unit = count * num_gpus * micro_batch * workload.seq_len
+            unit = count * micro_batch * sequence
             steps = max(round(wanted / unit), 1)
             if 1 / MAX_BATCH_RATIO <= steps * unit / wanted <= MAX_BATCH_RATIO:
                 sizes.append((count, micro_batch, steps))
@@ -232,7 +232,12 @@ def build_grid(
         if pins.reshard_after_forward is None
         else (pins.reshard_after_forward,),
         syncs=SYNCS if pins.gradient_sync is None else (pins.gradient_sync,),
-        sizes=_sizes(workload, instance.num_gpus, num_instances, micro_batches),
+        sizes=_sizes(
+            workload.global_batch_tokens,
+            instance.num_gpus * workload.seq_len,
+            num_instances,
+            micro_batches,
+        ),
     )
 
 

@@ -1,5 +1,6 @@
 """Service: the parts that requests work with, put together once, and handed out by dependencies."""
 
+import gc
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -52,6 +53,9 @@ class Service:
             self.knowledge()
         except (AppError, SQLAlchemyError):
             _logger.warning("the service starts without its database, and tries again by itself")
+        # What is known now stays: looking through it again and again would delay answers.
+        gc.collect()
+        gc.freeze()
 
     def knowledge(self) -> Knowledge:
         """What the advisor knows, with the results as stored now."""

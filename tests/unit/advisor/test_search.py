@@ -140,7 +140,7 @@ def test_a_budget_alone_is_spent_on_tokens() -> None:
     assert many.num_tokens > 2 * few.num_tokens
 
 
-@pytest.mark.parametrize("name", ["smollm-135m", "llama-3.2-1b", "llama-3.1-8b", "llama-3.1-70b"])
+@pytest.mark.parametrize("name", ["llama-3.1-8b", "qwen3-14b", "llama-3.1-70b"])
 def test_a_default_question_searches_a_large_space(name: str) -> None:
     answer = recommend(workload_of(name), Constraints(objective="cheapest"), CATALOG, EVIDENCE)
     assert answer.num_candidates >= 100_000
