@@ -63,11 +63,13 @@ class Pool:
         return int(places[0])
 
     def measure(self, name: str, places: NDArray[np.int64]) -> FloatArray:
-        """One of MEASURES at ascending places."""
+        """One of MEASURES at ascending places, or one with _per_token behind it."""
         if name == "risk":
             return self._risk(places)
         if name == "tokens":
             return -self.num_tokens[places]
+        if name.endswith("_per_token"):
+            return self.measure(name.removesuffix("_per_token"), places) / self.num_tokens[places]
         columns = {"usd": self.usd, "hours": self.hours, "instances": self.num_instances}
         return columns[name][places]
 

@@ -28,7 +28,9 @@ def remedies(
     pins = constraints.pins
     pinned = [(name, value) for name, value in _LEANER if getattr(pins, name) is not None]
     for name, value in pinned:
-        words = f"leave {name} open or pin {value} instead of {_text(getattr(pins, name))}"
+        now = _text(getattr(pins, name))
+        words = f"leave {name} open"
+        words += f" or pin {value} instead of {now}" if value != now else ""
         yield words, workload, replace(constraints, pins=replace(pins, **{name: None}))
     if len(pinned) > 1:
         free = Pins(optimizer=pins.optimizer)

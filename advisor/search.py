@@ -181,16 +181,19 @@ def _picks(pool: Pool, within: NDArray[np.int64], constraints: Constraints) -> d
     picks = {"best": best}
     limit = _near(float(pool.measure(first, np.asarray([best]))[0]))
     near = within[pool.measure(first, within) <= limit]
-    # Where the budget decides how much is trained, a run that trains far less is no alternative.
-    others = near if constraints.objective == "most_tokens" else within
+    # Where the budget decides how much is trained, a run that trains far less is no alternative,
+    # and what counts is the price and the time of a token.
+    is_open = constraints.objective == "most_tokens"
+    others, each = (near, "_per_token") if is_open else (within, "")
     for label, measure, among in (
-        ("cheapest", "usd", others),
-        ("fastest", "hours", others),
+        ("cheapest", f"usd{each}", others),
+        ("fastest", f"hours{each}", others),
         ("safest", "risk", near),
         ("fewest_instances", "instances", others),
     ):
         place = pool.least(measure, among)
-        if place not in picks.values():
+        value, best_value = (pool.measure(measure, np.asarray([at]))[0] for at in (place, best))
+        if place not in picks.values() and value < best_value:
             picks[label] = place
     return picks
 

@@ -191,7 +191,7 @@ def _engine(url: URL) -> Engine:
         )
     except ModuleNotFoundError as error:
         raise SettingsError(
-            "PostgreSQL needs a driver: pip install 'shardwise[postgres]'"
+            "PostgreSQL needs a driver: pip install '.[postgres]' in the folder of the project"
         ) from error
 
 

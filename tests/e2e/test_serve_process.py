@@ -87,3 +87,18 @@ def test_each_request_is_one_line_of_json(server: Server) -> None:
 @pytest.mark.parametrize("path", ["/", "/results", "/openapi.json", "/static/style.css"])
 def test_pages_are_served(server: Server, path: str) -> None:
     assert call(server, path)[0] == 200
+
+
+def test_more_writers_than_threads_do_not_wait_for_each_other(server: Server) -> None:
+    statuses: list[int] = []
+
+    def send(number: int) -> None:
+        row = {"id": f"many-{number}", "source_url": f"https://example.org/many/{number}"}
+        statuses.append(call(server, "/results", row)[0])
+
+    threads = [threading.Thread(target=send, args=(number,)) for number in range(60)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert statuses == [201] * 60
