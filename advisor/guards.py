@@ -25,8 +25,13 @@ class Flag:
 
 def flags_of(case: Case) -> tuple[Flag, ...]:
     """The flags of a result; none for most."""
-    found = (_unknown_kind(case), _below_states(case), _above_peak(case))
+    found = (_unknown_kind(case), *(check(case) for check in _IMPOSSIBLE))
     return tuple(flag for flag in found if flag is not None)
+
+
+def is_impossible(case: Case) -> bool:
+    """Whether physics rules out a figure of a result: it is evidence for nothing."""
+    return any(check(case) is not None for check in _IMPOSSIBLE)
 
 
 def is_flagged(case: Case, figure: Figure) -> bool:
@@ -87,6 +92,16 @@ def _below_states(case: Case) -> Flag | None:
     )
 
 
+def _above_capacity(case: Case) -> Flag | None:
+    measured, capacity = case.result.peak_mem_gib, case.gpu.memory_bytes / GIB
+    if measured is None or measured <= capacity:
+        return None
+    return Flag(
+        figure="memory",
+        why=f"a peak of {measured:,.1f} GiB is more than the {capacity:.1f} GiB of {case.gpu.name}",
+    )
+
+
 def _above_peak(case: Case) -> Flag | None:
     measured = case.result.tokens_per_s_per_gpu
     if measured is None:
@@ -100,3 +115,6 @@ def _above_peak(case: Case) -> Flag | None:
         why=f"{flops / 1e12:,.0f} TFLOP/s per GPU are above the peak of {case.gpu.name}, "
         f"{peak / 1e12:,.0f}",
     )
+
+
+_IMPOSSIBLE = (_below_states, _above_capacity, _above_peak)

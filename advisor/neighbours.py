@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.case import Case
+from advisor.guards import is_impossible
 from advisor.hardware import Gpu
 from advisor.model import ModelShape
 from advisor.plan import PRECISIONS
@@ -51,9 +52,12 @@ class Neighbourhood:
 
     @classmethod
     def of(cls, cases: Sequence[Case]) -> "Neighbourhood":
-        """The neighbourhood of these cases; a run that is listed twice counts once."""
+        """The neighbourhood of these cases, less those that physics rules out.
+
+        A run that is listed twice counts once.
+        """
         kept: dict[tuple[object, ...], Case] = {}
-        for case in cases:
+        for case in (each for each in cases if not is_impossible(each)):
             result = case.result
             run = (result.source, result.model_name, result.tokens_per_s_per_gpu, result.oom)
             kept.setdefault((*run, result.peak_mem_gib, result.gpus_total), case)

@@ -7,6 +7,7 @@ import pytest
 from advisor.case import Case, case_of
 from advisor.evidence import Evidence, cases_of, memory_points, throughput_points, timed_cases
 from advisor.guards import flags_of, model_flops_per_token, model_state_bytes
+from advisor.neighbours import Neighbourhood
 from advisor.result import Result, load_shipped_results
 from advisor.throughput_factors import load_factors
 
@@ -53,6 +54,16 @@ def test_less_than_the_model_states_is_flagged(result_with: ResultWith) -> None:
     assert "11.2 GiB" in flag.why
     assert memory_points([case]) == []
     assert len(throughput_points([case], load_factors())) == 1
+
+
+def test_more_than_the_gpu_has_is_flagged_and_shown_to_nobody(result_with: ResultWith) -> None:
+    case = case_for(result_with(peak_mem_gib=5000.0))
+    (flag,) = flags_of(case)
+    assert flag.figure == "memory"
+    assert "5,000.0 GiB is more than the" in flag.why
+    assert memory_points([case]) == []
+    assert Neighbourhood.of([case]).cases == ()
+    assert len(Neighbourhood.of([case_for(result_with())]).cases) == 1
 
 
 @pytest.mark.parametrize("kind", ["unknown", None])
