@@ -145,10 +145,13 @@ def _next_best(
     fitting = usable[fits[usable]]
     if fitting.size == 0:
         nearest = int(usable[np.argmin(risk[usable])])
+        # Within the accepted risk, and still more than the allocator is likely to hold.
+        slow = "the allocator would give memory back and ask again, which slows each step"
+        danger = f"out of memory with probability {risk[nearest]:.0%}"
         return (
             f"{value_of(_plan(table, nearest), name)}: needs "
-            f"{table.peak_gib[nearest]:.1f} of {capacity:.1f} GiB, out of memory with "
-            f"probability {risk[nearest]:.0%}"
+            f"{table.peak_gib[nearest]:.1f} of {capacity:.1f} GiB, "
+            f"{slow if risk[nearest] <= constraints.max_oom_probability else danger}"
         )
     rival = int(fitting[np.argmin(_objective(table.offers, constraints)[fitting])])
     return (

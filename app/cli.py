@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from advisor.result import Result
 
 # Modules are imported in the command that needs them: --help answers at once.
-# ruff: noqa: PLC0415
+# ruff: noqa: PLC0415 - that is what late imports are for here
 
 OK, FAILED, USAGE = 0, 1, 2
 PIN_CHOICES = {

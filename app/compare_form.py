@@ -1,15 +1,12 @@
 """The comparison's form: today's cluster in fields, and how their text becomes a request."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
-
-from pydantic import ValidationError
 
 from advisor.catalog import Catalog
 from advisor.plan import CHECKPOINTINGS, OPTIMIZERS, PRECISIONS
-from app.errors import FieldError, field_errors
-from app.forms import FormField, read_value
+from app.errors import FieldError
+from app.forms import FormField, Parsed, parse_fields
 from app.what_if_schemas import CompareRequest
 
 _CURRENT = (
@@ -23,15 +20,6 @@ _PRICINGS = (
     ("on_demand", "on demand"),
     ("spot", "spot"),
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedComparison:
-    """The request, or the errors by field name; `unplaced` are those of no field."""
-
-    request: CompareRequest | None = None
-    errors: Mapping[str, str] = field(default_factory=dict)
-    unplaced: tuple[str, ...] = ()
 
 
 def compare_fields(catalog: Catalog) -> tuple[FormField, ...]:
@@ -77,25 +65,10 @@ def compare_fields(catalog: Catalog) -> tuple[FormField, ...]:
     )
 
 
-def parse_comparison(values: Mapping[str, list[str]], catalog: Catalog) -> ParsedComparison:
+def parse_comparison(values: Mapping[str, list[str]], catalog: Catalog) -> Parsed[CompareRequest]:
     """The request that the text of a form stands for, or what is wrong with it, by field."""
     fields = {each.name: each for each in compare_fields(catalog)}
-    raw: dict[str, Any] = {}
-    errors: dict[str, str] = {}
-    for name, texts in values.items():
-        given = [text.strip() for text in texts if text.strip()]
-        if name not in fields:
-            return ParsedComparison(unplaced=(f"{name[:40]!r} is not a field of this form",))
-        if given:
-            try:
-                raw[name] = read_value(fields[name], given)
-            except ValueError as error:
-                errors[name] = str(error)
-    try:
-        request = CompareRequest.model_validate(_nested(raw))
-    except ValidationError as error:
-        return ParsedComparison(errors={**placed(field_errors(error.errors())), **errors})
-    return ParsedComparison(errors=errors) if errors else ParsedComparison(request=request)
+    return parse_fields(values, fields, CompareRequest, _nested, placed)
 
 
 def placed(errors: list[FieldError]) -> dict[str, str]:

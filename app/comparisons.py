@@ -42,7 +42,7 @@ def compare(request: CompareRequest, knowledge: Knowledge) -> dict[str, Any]:
     Raises AdvisorError at the field that cannot be used.
     """
     model = known_model(request.model)
-    seq_len = checked_seq_len(request.seq_len, model.shape.max_position)
+    seq_len = checked_seq_len(request.seq_len, model.shape)
     current = knowledge.catalog.instance(
         request.current.instance_type, field="current.instance_type"
     )
@@ -86,7 +86,7 @@ def _plan_side(
     """A named plan; away from today's cluster it keeps the global batch by accumulating."""
     given = request.current
     shape = known_model(request.model).shape
-    seq_len = checked_seq_len(request.seq_len, shape.max_position)
+    seq_len = checked_seq_len(request.seq_len, shape)
     is_current = label == "current"
     steps = None
     if not is_current:

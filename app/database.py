@@ -147,15 +147,14 @@ def upgrade(connection: Connection, revision: str = "head") -> None:
     """Run the migrations up to `revision` on this connection, in its transaction."""
     if revision == "head" and _current_revision(connection) == head_revision():
         return
-    # Alembic takes long to import: only a database that needs it pays.
-    from alembic import command  # noqa: PLC0415
+    from alembic import command  # noqa: PLC0415 - slow: only a database that needs it pays
 
     command.upgrade(alembic_config(connection), revision)
 
 
 def alembic_config(connection: Connection) -> Any:
     """Alembic's configuration, bound to a connection."""
-    from alembic.config import Config  # noqa: PLC0415
+    from alembic.config import Config  # noqa: PLC0415 - slow, as above
 
     # Its default is the stream of the time when Alembic was imported.
     config = Config(stdout=sys.stdout)

@@ -1,12 +1,12 @@
 """The form: its fields in one table, and how their text becomes a request."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from advisor.catalog import Catalog
 from advisor.plan import CHECKPOINTINGS, GRADIENT_SYNCS, OPTIMIZERS, PRECISIONS
@@ -15,6 +15,7 @@ from app.schemas import RecommendRequest
 from app.strict_json import StrictJsonError, parse_json
 
 FormValues = dict[str, list[str]]
+Asked = TypeVar("Asked", bound=BaseModel)
 Kind = Literal["text", "whole", "number", "select", "flag", "checks", "json"]
 
 _NUMBER = re.compile(
@@ -48,10 +49,10 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ParsedForm:
+class Parsed(Generic[Asked]):
     """The request, or the errors by field name; `unplaced` are those of no field."""
 
-    request: RecommendRequest | None = None
+    request: Asked | None = None
     errors: Mapping[str, str] = field(default_factory=dict)
     unplaced: tuple[str, ...] = ()
 
@@ -240,27 +241,39 @@ def _fields(catalog: Catalog) -> dict[str, FormField]:
     return {each.name: each for each in (*MAIN, *below)}
 
 
-def parse_form(values: Mapping[str, list[str]], catalog: Catalog) -> ParsedForm:
+def parse_form(values: Mapping[str, list[str]], catalog: Catalog) -> Parsed[RecommendRequest]:
     """The request that the text of a form stands for, or what is wrong with it, by field."""
-    fields = _fields(catalog)
+    sent = {name: texts for name, texts in values.items() if name != CONFIG_FILE}
+    return parse_fields(sent, _fields(catalog), RecommendRequest, _nested, placed)
+
+
+def parse_fields(
+    values: Mapping[str, list[str]],
+    fields: Mapping[str, FormField],
+    model: type[Asked],
+    nested: Callable[[Mapping[str, Any]], dict[str, Any]],
+    place: Callable[[list[FieldError]], dict[str, str]],
+) -> Parsed[Asked]:
+    """The request that the text of some fields stands for, or what is wrong with it, by field.
+
+    nested: from values by field to the request's own nesting; place: from its errors to fields.
+    """
     raw: dict[str, Any] = {}
     errors: dict[str, str] = {}
     for name, texts in values.items():
         given = [text.strip() for text in texts if text.strip()]
-        if name == CONFIG_FILE:
-            continue
         if name not in fields:
-            return ParsedForm(unplaced=(f"{name[:40]!r} is not a field of this form",))
+            return Parsed(unplaced=(f"{name[:40]!r} is not a field of this form",))
         if given:
             try:
-                raw[name] = read_value(fields[name], given)
+                raw[name] = _value(fields[name], given)
             except ValueError as error:
                 errors[name] = str(error)
     try:
-        request = RecommendRequest.model_validate(_nested(raw))
+        request = model.model_validate(nested(raw))
     except ValidationError as error:
-        return ParsedForm(errors={**placed(field_errors(error.errors())), **errors})
-    return ParsedForm(errors=errors) if errors else ParsedForm(request=request)
+        return Parsed(errors={**place(field_errors(error.errors())), **errors})
+    return Parsed(errors=errors) if errors else Parsed(request=request)
 
 
 def placed(errors: list[FieldError]) -> dict[str, str]:
@@ -287,7 +300,7 @@ def _rest(path: str) -> str:
     return f"{path.removeprefix('model.config.')}: " if path.startswith("model.config.") else ""
 
 
-def read_value(item: FormField, texts: list[str]) -> Any:
+def _value(item: FormField, texts: list[str]) -> Any:
     """The value of one field. Raises ValueError with a message for people."""
     if item.kind == "checks":
         return texts

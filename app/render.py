@@ -1,7 +1,9 @@
 """Rendering: templates and what they are given."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic
 from urllib.parse import urlencode
 
 from fastapi import Request, Response
@@ -18,10 +20,11 @@ from app.compare_form import compare_fields, parse_comparison
 from app.compare_form import placed as comparison_errors
 from app.comparisons import compare
 from app.errors import FieldError
-from app.forms import MAIN, FormValues, groups, labels, parse_form, placed
+from app.forms import MAIN, Asked, FormValues, Parsed, groups, labels, parse_form, placed
 from app.recommendations import Answer
 from app.service import Service
 from app.settings import resources
+from app.what_if_schemas import CompareRequest
 
 _INVALID = 422
 SIDES = {
@@ -52,56 +55,71 @@ def render_form(
     request: Request, values: FormValues, service: Service, session: Session
 ) -> Response:
     """The form with what was typed; below it the answer, or at the fields what is wrong."""
-    knowledge = service.knowledge()
-    context: dict[str, Any] = {
-        "values": values,
-        "main": MAIN,
-        "groups": groups(knowledge.catalog),
-        "labels": labels(knowledge.catalog),
-        "model_names": tuple(load_models()),
-        "errors": {},
-        "unplaced": (),
-        "content": None,
-    }
-    if not any(text.strip() for texts in values.values() for text in texts):
-        return _page(request, "index.html", context)
-    parsed = parse_form(values, knowledge.catalog)
-    context.update(errors=parsed.errors, unplaced=parsed.unplaced)
-    if parsed.request is not None:
-        try:
-            context["content"] = service.recommend(parsed.request, session).content
-        except AdvisorError as error:
-            context["errors"] = placed([FieldError(field=error.field, detail=error.detail)])
-    status = 200 if context["content"] else _INVALID
-    return _page(request, "index.html", context, status)
+    catalog = service.knowledge().catalog
+    question = _Question(
+        page="index.html",
+        parse=partial(parse_form, catalog=catalog),
+        answer=lambda asked: service.recommend(asked, session).content,
+        place=placed,
+        shown={"main": MAIN, "groups": groups(catalog), "labels": labels(catalog)},
+    )
+    return _answered(request, values, question)
 
 
 def render_comparison(request: Request, values: FormValues, service: Service) -> Response:
     """Today's cluster in a form; below it the comparison, or at the fields what is wrong."""
     knowledge = service.knowledge()
-    shown = compare_fields(knowledge.catalog)
+    fields = compare_fields(knowledge.catalog)
+
+    def answer(asked: CompareRequest) -> dict[str, Any]:
+        with service.slots.one():
+            return compare(asked, knowledge)
+
+    question = _Question(
+        page="compare.html",
+        parse=partial(parse_comparison, catalog=knowledge.catalog),
+        answer=answer,
+        place=comparison_errors,
+        shown={
+            "fields": fields,
+            "labels": {each.name: each.label for each in fields},
+            "names": SIDES,
+        },
+    )
+    return _answered(request, values, question)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Question(Generic[Asked]):
+    """A form and what answers it. shown: what its page needs beside values, errors and answer."""
+
+    page: str
+    parse: Callable[[FormValues], Parsed[Asked]]
+    answer: Callable[[Asked], dict[str, Any]]
+    place: Callable[[list[FieldError]], dict[str, str]]
+    shown: Mapping[str, Any]
+
+
+def _answered(request: Request, values: FormValues, question: _Question[Asked]) -> Response:
     context: dict[str, Any] = {
+        **question.shown,
         "values": values,
-        "fields": shown,
-        "labels": {each.name: each.label for each in shown},
-        "names": SIDES,
         "model_names": tuple(load_models()),
         "errors": {},
         "unplaced": (),
         "content": None,
     }
     if not any(text.strip() for texts in values.values() for text in texts):
-        return _page(request, "compare.html", context)
-    parsed = parse_comparison(values, knowledge.catalog)
+        return _page(request, question.page, context)
+    parsed = question.parse(values)
     context.update(errors=parsed.errors, unplaced=parsed.unplaced)
     if parsed.request is not None:
         try:
-            with service.slots.one():
-                context["content"] = compare(parsed.request, knowledge)
+            context["content"] = question.answer(parsed.request)
         except AdvisorError as error:
             wrong = FieldError(field=error.field, detail=error.detail)
-            context["errors"] = comparison_errors([wrong])
-    return _page(request, "compare.html", context, 200 if context["content"] else _INVALID)
+            context["errors"] = question.place([wrong])
+    return _page(request, question.page, context, 200 if context["content"] else _INVALID)
 
 
 def render_answer(request: Request, given: Answer) -> Response:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.errors import InvalidField
 from advisor.hardware import Instance
+from advisor.model import ModelShape
 from advisor.plan import Checkpointing, Plan
+from advisor.workload import default_seq_len
 from app.answer import model_json
 from app.knowledge import Knowledge
 from app.laws import plan_figures, shard_degree
@@ -16,8 +18,6 @@ from app.what_if_schemas import Fixed, SweepRequest
 if TYPE_CHECKING:
     from advisor.explicit import Figures
 
-DEFAULT_SEQ_LEN = 8192
-
 
 def sweep(request: SweepRequest, knowledge: Knowledge) -> dict[str, Any]:
     """A cell for each micro batch and checkpointing mode, the best that fits, and single effects.
@@ -26,7 +26,7 @@ def sweep(request: SweepRequest, knowledge: Knowledge) -> dict[str, Any]:
     """
     model = known_model(request.model)
     instance = knowledge.catalog.instance(request.instance_type, field="instance_type")
-    seq_len = checked_seq_len(request.seq_len, model.shape.max_position)
+    seq_len = checked_seq_len(request.seq_len, model.shape)
     cells = [
         plan_figures(
             plan_of(
@@ -61,13 +61,14 @@ def sweep(request: SweepRequest, knowledge: Knowledge) -> dict[str, Any]:
     }
 
 
-def checked_seq_len(asked: int | None, max_position: int) -> int:
+def checked_seq_len(asked: int | None, shape: ModelShape) -> int:
     """The sequence length asked for, or our convention. Raises InvalidField beyond the model's."""
+    max_position = shape.max_position
     if asked is not None and asked > max_position:
         raise InvalidField(
             "seq_len", f"{asked:,} is more than the model's {max_position:,} positions; shorten it"
         )
-    return asked or min(DEFAULT_SEQ_LEN, max_position)
+    return asked or default_seq_len(shape, "pretrain")[0]
 
 
 def plan_of(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from functorch.compile import (  # type: ignore[import-untyped]
+from functorch.compile import (  # type: ignore[import-untyped]  # torch has no types for it
     make_boxed_func,
     min_cut_rematerialization_partition,
 )

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from advisor.memory import estimate_memory
 from advisor.model import ModelShape
-from advisor.plan import CHECKPOINTINGS, OPTIMIZERS, PRECISIONS, Plan
+from advisor.plan import CHECKPOINTINGS, OPTIMIZERS, PRECISIONS, Checkpointing, Plan
 from advisor.settings import settings_of
 from advisor.stack import load_stacks
 
@@ -75,8 +75,8 @@ def test_a_larger_batch_never_needs_less(shape: ModelShape, plan: Plan) -> None:
 @given(shapes(), plans())
 @settings(max_examples=150, deadline=None)
 def test_checkpointing_more_keeps_less_at_the_loss(shape: ModelShape, plan: Plan) -> None:
-    def saved(mode: str) -> float:
-        changed = replace(plan, activation_checkpointing=mode, checkpoint_every=0)  # type: ignore[arg-type]
+    def saved(mode: Checkpointing) -> float:
+        changed = replace(plan, activation_checkpointing=mode, checkpoint_every=0)
         memory = estimate_memory(shape, settings_of(changed), load_stacks()["shardwise"])
         return float(memory.terms["loss"]["activations"])
 

@@ -4,7 +4,6 @@
 """
 
 import csv
-import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -31,7 +30,7 @@ def shape_of(cell: dict[str, str]) -> ModelShape:
         family="simulated",
         **{name: int(cell[name]) for name in (*sizes, "vocab_size", "max_position")},
         **{name: cell[name] == "true" for name in flags},
-        norm=cell["norm"],  # type: ignore[arg-type]
+        norm=cell["norm"],  # type: ignore[arg-type]  # a word of the program
     )
 
 
@@ -41,18 +40,18 @@ def plan_of(cell: dict[str, str]) -> Plan:
         instance_type="simulated",
         num_instances=1,
         gpus_per_instance=world_size,
-        precision=cell["precision"],  # type: ignore[arg-type]
-        activation_checkpointing=cell["activation_checkpointing"],  # type: ignore[arg-type]
+        precision=cell["precision"],  # type: ignore[arg-type]  # a word of the program
+        activation_checkpointing=cell["activation_checkpointing"],  # type: ignore[arg-type]  # a word of the program
         checkpoint_every=int(cell["checkpoint_every"]),
         micro_batch=int(cell["micro_batch"]),
         seq_len=int(cell["seq_len"]),
         accumulation_steps=int(cell["accumulation_steps"]),
-        gradient_sync=cell["gradient_sync"],  # type: ignore[arg-type]
+        gradient_sync=cell["gradient_sync"],  # type: ignore[arg-type]  # a word of the program
         shard_degree=shards,
         replica_degree=world_size // shards,
         reshard_after_forward=cell["reshard_after_forward"] == "true",
         loss_chunks=int(cell["loss_chunks"]),
-        optimizer=cell["optimizer"],  # type: ignore[arg-type]
+        optimizer=cell["optimizer"],  # type: ignore[arg-type]  # a word of the program
         compile=False,
     )
 
@@ -119,8 +118,8 @@ def _figures(errors: list[float]) -> str:
 def with_tables(document: str) -> str:
     for name, table in (("simulated", simulated_table()), ("stored", stored_table())):
         begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
-        pattern = re.compile(f"{begin}.*?{end}", re.DOTALL)
-        document = pattern.sub(lambda _: f"{begin}\n{table}\n{end}", document)  # noqa: B023
+        before, _, rest = document.partition(begin)
+        document = f"{before}{begin}\n{table}\n{end}{rest.partition(end)[2]}"
     return document
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from alembic import command
+from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine, event, func, inspect, select
 from sqlalchemy.orm import Session
 
@@ -32,8 +33,6 @@ def test_the_newest_file_is_the_head(sqlite_url: str) -> None:
     database = Database(sqlite_url, lambda _session: None)
     database.ensure_prepared()
     with database.engine.connect() as connection:
-        from alembic.script import ScriptDirectory  # noqa: PLC0415
-
         scripts = ScriptDirectory.from_config(alembic_config(connection))
         assert scripts.get_current_head() == head_revision()
     database.dispose()

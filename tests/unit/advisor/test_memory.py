@@ -8,7 +8,7 @@ import pytest
 from advisor.memory import Memory, estimate_memory
 from advisor.model import ModelShape
 from advisor.model_catalog import find_model
-from advisor.plan import Plan
+from advisor.plan import Optimizer, Plan
 from advisor.settings import settings_of, total
 from advisor.stack import load_stacks
 from advisor.units import GIB
@@ -79,8 +79,8 @@ def test_low_precision_does_not_change_model_states() -> None:
 
 
 @pytest.mark.parametrize(("optimizer", "per_parameter"), [("adamw_bf16", 4.0), ("adamw", 8.0)])
-def test_optimizer_states(optimizer: str, per_parameter: float) -> None:
-    terms = memory_of(replace(PLAN, optimizer=optimizer)).terms["loss"]  # type: ignore[arg-type]
+def test_optimizer_states(optimizer: Optimizer, per_parameter: float) -> None:
+    terms = memory_of(replace(PLAN, optimizer=optimizer)).terms["loss"]
     assert float(terms["optimizer"]) == per_parameter * LLAMA_8B.num_parameters / 8
 
 

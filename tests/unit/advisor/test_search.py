@@ -174,3 +174,13 @@ def test_a_pin_that_no_plan_can_have_is_told_with_what_to_leave_open() -> None:
     assert miss is not None
     assert miss.reason == "no plan agrees with all that is pinned at once"
     assert miss.change.startswith("leave gradient_sync open")
+
+
+def test_a_rival_that_only_the_allocator_rejects_is_not_said_to_run_out_of_memory() -> None:
+    wanted = Constraints(objective="fastest", max_instances=16)
+    best = recommend(workload_of("qwen3-14b", 3 * 10**11), wanted, CATALOG, EVIDENCE).best
+    assert best is not None
+    limit = f"probability {wanted.max_oom_probability:.0%}"
+    told = [reason.next_best for reason in best.why if reason.next_best]
+    assert any("the allocator would give memory back" in text for text in told)
+    assert not any(text.endswith(("probability 0%", "probability 1%", limit)) for text in told)
