@@ -7,13 +7,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import Engine, create_engine, event, text
+from sqlalchemy import CursorResult, Engine, create_engine, event, func, select, text
+from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.engine import URL, Connection, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.orm import DeclarativeBase, Session, sessionmaker
 
 from app.errors import DATABASE_DOWN, ServiceUnavailable
 from app.settings import SettingsError, resources
@@ -107,6 +110,24 @@ class Database:
             with Session(connection, join_transaction_mode="rollback_only") as session:
                 self._prepare(session)
                 session.commit()
+
+
+def insert_unless_there(
+    session: Session, table: type[DeclarativeBase], row: dict[str, Any]
+) -> bool:
+    """Insert one row unless it breaks a unique key; whether it was inserted."""
+    is_sqlite = session.get_bind().dialect.name == "sqlite"
+    insert = sqlite_insert if is_sqlite else postgresql_insert
+    done = session.execute(insert(table).values(row).on_conflict_do_nothing())
+    return bool(cast("CursorResult[Any]", done).rowcount)
+
+
+def database_now(session: Session) -> datetime:
+    """The database's clock, which all processes that share it agree on."""
+    if session.get_bind().dialect.name == "sqlite":
+        # Whoever shares the file shares the machine.
+        return datetime.now(UTC)
+    return cast("datetime", session.scalar(select(func.clock_timestamp()))).astimezone(UTC)
 
 
 def database_url(text_url: str) -> URL:

@@ -43,3 +43,6 @@ def configure_logs(level: str) -> None:
     # Requests are logged once, by the middleware; migrations only when something is wrong.
     logging.getLogger("uvicorn.access").disabled = True
     logging.getLogger("alembic").setLevel("WARNING")
+    # They log addresses, and that of a webhook is a secret.
+    for name in ("httpx", "httpcore"):
+        logging.getLogger(name).setLevel("WARNING")

@@ -12,7 +12,7 @@ from advisor import __version__
 from app.errors import install_handlers
 from app.middleware import BodyLimit, RequestContext
 from app.render import templates
-from app.routes import accuracy, api, health, pages, what_if
+from app.routes import accuracy, api, health, jobs, pages, what_if
 from app.service import Service
 from app.settings import Settings
 
@@ -28,7 +28,13 @@ def create_app(settings: Settings) -> FastAPI:
         # Requests are answered meanwhile; those that need what is not ready yet wait for it.
         warm_up = threading.Thread(target=service.warm_up, name="warm-up", daemon=True)
         warm_up.start()
+        working = threading.Thread(target=service.worker.run, name="worker", daemon=True)
+        if settings.worker == "embedded":
+            working.start()
         yield
+        service.worker.stop()
+        if working.is_alive():
+            working.join(timeout=SHUTDOWN_WAIT_S)
         warm_up.join(timeout=SHUTDOWN_WAIT_S)
         service.database.dispose()
 
@@ -51,6 +57,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(api.router)
     app.include_router(accuracy.router)
     app.include_router(what_if.router)
+    app.include_router(jobs.router)
     app.include_router(pages.router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     return app

@@ -11,8 +11,6 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy.dialects.postgresql import insert as postgresql_insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.orm import Session
 
 from advisor.catalog import Catalog
@@ -21,6 +19,7 @@ from advisor.model_config import shape_from_config
 from advisor.model_size import shape_from_size
 from advisor.workload import Constraints, Pins, Workload, build_workload, default_objective
 from app.answer import KnownModel, recommendation_json
+from app.database import insert_unless_there
 from app.errors import NotFound, ServiceUnavailable
 from app.knowledge import Knowledge
 from app.laws import recommendation
@@ -80,8 +79,6 @@ def answer(request: RecommendRequest, knowledge: Knowledge) -> Answer:
 
 def store(session: Session, given: Answer) -> None:
     """Keep an answer; nothing happens when it is kept already."""
-    is_sqlite = session.get_bind().dialect.name == "sqlite"
-    insert = sqlite_insert if is_sqlite else postgresql_insert
     row = {
         "id": given.id,
         "request": json.dumps(given.content["request"]),
@@ -90,7 +87,7 @@ def store(session: Session, given: Answer) -> None:
         "calibration_version": given.content["calibration_version"],
         "created_at": datetime.now(UTC),
     }
-    session.execute(insert(StoredRecommendation).values(row).on_conflict_do_nothing())
+    insert_unless_there(session, StoredRecommendation, row)
 
 
 def stored(session: Session, identity: str) -> Answer:

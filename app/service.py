@@ -2,7 +2,7 @@
 
 import gc
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -10,13 +10,18 @@ from fastapi import Depends, Request
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from advisor.errors import InvalidField
 from advisor.result import Result
 from app.accuracy import AccuracyCache
 from app.benchmarks import Added, add_results, load_shipped
 from app.calibrations import keep, knowledge_at
 from app.database import Database
 from app.errors import AppError
+from app.jobs.backends import backends_of
+from app.jobs.training_service import TrainingService
+from app.jobs.worker import Worker
 from app.knowledge import Knowledge, KnowledgeCache
+from app.notices.slack import SlackSender
 from app.recommendations import Answer, SearchSlots, answer, store
 from app.schemas import RecommendRequest
 from app.settings import Settings
@@ -33,14 +38,26 @@ class Service:
     cache: KnowledgeCache
     slots: SearchSlots
     accuracy: AccuracyCache
+    backends: Mapping[str, TrainingService]
+    worker: Worker
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "Service":
         """The parts for these settings. Raises SettingsError."""
+        database = Database(settings.database_url, load_shipped)
+        cache = KnowledgeCache()
+        backends = backends_of(settings)
         return cls(
             settings=settings,
-            database=Database(settings.database_url, load_shipped),
-            cache=KnowledgeCache(),
+            database=database,
+            cache=cache,
+            backends=backends,
+            worker=Worker(
+                database,
+                backends,
+                SlackSender.from_settings(settings),
+                learn=lambda: keep_current(database, cache),
+            ),
             accuracy=AccuracyCache(),
             slots=SearchSlots(
                 max_searches=settings.max_searches, wait_s=float(settings.search_wait_s)
@@ -56,6 +73,13 @@ class Service:
         # What is known now stays: looking through it again and again would delay answers.
         gc.collect()
         gc.freeze()
+
+    def backend(self, name: str) -> TrainingService:
+        """The backend of this name. Raises InvalidField where it is not enabled."""
+        found = self.backends.get(name)
+        if found is None:
+            raise InvalidField("backend", "SageMaker is off here: set SHARDWISE_AWS_ENABLED=true")
+        return found
 
     def knowledge(self) -> Knowledge:
         """What the advisor knows, with the results as stored now."""
@@ -78,6 +102,12 @@ class Service:
         """Store results; the calibration in force until now is kept. See app.benchmarks."""
         keep(session, self.knowledge())
         return add_results(session, results, uploaded_by=uploaded_by)
+
+
+def keep_current(database: Database, cache: KnowledgeCache) -> None:
+    """Calibrate on the results as they are now, and keep the version."""
+    with database.writing() as session:
+        keep(session, cache.current(session))
 
 
 def current_service(request: Request) -> Service:

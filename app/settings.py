@@ -1,12 +1,18 @@
 """Settings: what the surroundings decide, read once from SHARDWISE_* environment variables."""
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 PREFIX = "SHARDWISE_"
 LOG_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+MIN_SECRET_CHARS = 32
+# Anything else that is sent to with a secret in it could be another's server.
+SLACK_WEBHOOK = re.compile(
+    r"https://hooks\.slack(-gov)?\.com/services/[A-Za-z0-9]+/[A-Za-z0-9]+/[A-Za-z0-9]+"
+)
 _MIB = 1024**2
 
 
@@ -22,6 +28,18 @@ class Settings:
     max_body_bytes: requests with a longer body are refused with 413.
     max_searches: searches that run at once; more wait.
     search_wait_s: seconds that a search waits for its turn before 503.
+    public_url: where people reach the service, for links in messages; "" leaves links out.
+    worker: "embedded" advances jobs in the serving process, "separate" leaves it to others.
+    jobs_dir: folder of the jobs that run on this machine.
+    max_backlog: unfinished jobs, beyond which new ones are refused.
+    local_processes: of one job on this machine; 0: one for each GPU, or two without.
+    aws_enabled: jobs may be sent to SageMaker. aws_region: where a request names none.
+    aws_endpoint_url: instead of AWS, on this machine only: a test's or the demo's.
+    allow_on_demand: a job that lost its training plan goes on at the on-demand price.
+    allow_plan_purchase: POST /plans may buy.
+    secret_key: signs cookies; needed as soon as keys are.
+    slack_webhook_url: an incoming webhook; "" sends nothing. slack_test_url: a sink on this machine
+        instead of it, for tests.
     """
 
     database_url: str = "sqlite:///var/shardwise.db"
@@ -31,6 +49,19 @@ class Settings:
     max_body_bytes: int = _MIB
     max_searches: int = 2
     search_wait_s: int = 10
+    public_url: str = ""
+    worker: str = "embedded"
+    jobs_dir: str = "var/jobs"
+    max_backlog: int = 1000
+    local_processes: int = 0
+    aws_enabled: bool = False
+    aws_region: str = ""
+    aws_endpoint_url: str = ""
+    allow_on_demand: bool = False
+    allow_plan_purchase: bool = False
+    secret_key: str = field(default="", repr=False)
+    slack_webhook_url: str = field(default="", repr=False)
+    slack_test_url: str = ""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> "Settings":
@@ -66,6 +97,52 @@ def _level(variable: str, text: str) -> str:
     return text.upper()
 
 
+def _flag(variable: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise SettingsError(f"{variable} must be true or false, not {text[:40]!r}")
+    return text.lower() == "true"
+
+
+def _one_of(*choices: str) -> Callable[[str, str], str]:
+    def read(variable: str, text: str) -> str:
+        if text not in choices:
+            raise SettingsError(f"{variable} must be {' or '.join(choices)}, not {text[:40]!r}")
+        return text
+
+    return read
+
+
+def _web_address(variable: str, text: str) -> str:
+    if not re.fullmatch(r"https?://[^\s/@?#]+(/[^\s?#]*)?", text):
+        raise SettingsError(f"{variable} must be an address such as https://example.org")
+    return text.rstrip("/")
+
+
+def _loopback_address(variable: str, text: str) -> str:
+    if not re.fullmatch(r"http://(127\.0\.0\.1|localhost|\[::1\]):\d{1,5}(/[^\s?#]*)?", text):
+        raise SettingsError(
+            f"{variable} must be http://127.0.0.1:PORT: it is for this machine only"
+        )
+    return text.rstrip("/")
+
+
+def _secret_key(variable: str, text: str) -> str:
+    if len(text) < MIN_SECRET_CHARS:
+        raise SettingsError(
+            f"{variable} must have at least {MIN_SECRET_CHARS} characters; make one with: "
+            "python -c 'import secrets; print(secrets.token_hex(32))'"
+        )
+    return text
+
+
+def _slack_webhook(variable: str, text: str) -> str:
+    if not SLACK_WEBHOOK.fullmatch(text):
+        raise SettingsError(
+            f"{variable} must be an incoming webhook: https://hooks.slack.com/services/T…/B…/…"
+        )
+    return text
+
+
 def _whole(low: int, high: int) -> Callable[[str, str], int]:
     def read(variable: str, text: str) -> int:
         if not text.isascii() or not text.isdigit() or not low <= int(text[:20]) <= high:
@@ -85,4 +162,17 @@ _READERS: Mapping[str, Callable[[str, str], object]] = {
     "max_body_bytes": _whole(1024, 1024 * _MIB),
     "max_searches": _whole(1, 64),
     "search_wait_s": _whole(0, 600),
+    "public_url": _web_address,
+    "worker": _one_of("embedded", "separate"),
+    "jobs_dir": _text,
+    "max_backlog": _whole(1, 10**6),
+    "local_processes": _whole(0, 64),
+    "aws_enabled": _flag,
+    "aws_region": _text,
+    "aws_endpoint_url": _loopback_address,
+    "allow_on_demand": _flag,
+    "allow_plan_purchase": _flag,
+    "secret_key": _secret_key,
+    "slack_webhook_url": _slack_webhook,
+    "slack_test_url": _loopback_address,
 }

@@ -1,11 +1,24 @@
 """Tables: stored results with their provenance, answers as sent, and versions of what is loaded."""
 
 from datetime import UTC, datetime
+from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
-from sqlalchemy import BigInteger, DateTime, Float, LargeBinary, String, Text, TypeDecorator
+from sqlalchemy import (
+    BigInteger,
+    DateTime,
+    Float,
+    Integer,
+    LargeBinary,
+    String,
+    Text,
+    TypeDecorator,
+)
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+# SQLite numbers rows by itself only in a column that is exactly an INTEGER.
+ROW_NUMBER = BigInteger().with_variant(Integer(), "sqlite")
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -27,6 +40,23 @@ class UtcDateTime(TypeDecorator[datetime]):
         return value.replace(tzinfo=UTC) if dialect.name == "sqlite" else value.astimezone(UTC)
 
 
+class Usd(TypeDecorator[Decimal]):
+    """US dollars, kept as whole cents, rounded up."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: Decimal | None, dialect: Dialect) -> int | None:  # noqa: ARG002 - SQLAlchemy's interface
+        """Dollars to cents."""
+        if value is None:
+            return None
+        return int((value * 100).to_integral_value(rounding=ROUND_CEILING))
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> Decimal | None:  # noqa: ARG002 - SQLAlchemy's interface
+        """Cents to dollars."""
+        return None if value is None else Decimal(value) / 100
+
+
 class Table(DeclarativeBase):
     """The root of all tables."""
 
@@ -36,6 +66,7 @@ class Table(DeclarativeBase):
         str: Text,
         bytes: LargeBinary,
         datetime: UtcDateTime,
+        Decimal: Usd,
     }
 
 

@@ -5,9 +5,16 @@ import os
 from alembic import context
 from sqlalchemy.engine import Connection
 
+from app.access.tables import ApiKey
+from app.aws.tables import PlanPurchase
 from app.database import Database
+from app.jobs.tables import Job
+from app.notices.tables import Notice
 from app.settings import Settings
 from app.tables import Table
+
+# Tables are known once the modules that define them are loaded.
+TABLES = (ApiKey, PlanPurchase, Job, Notice)
 
 
 def run(connection: Connection) -> None:

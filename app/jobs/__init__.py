@@ -1,0 +1,1 @@
+"""Jobs: orders of training runs, the worker that advances them, and the backends that run them."""
