@@ -4,6 +4,8 @@ from advisor.units import gib
 
 _SUFFIXES = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"))
 UNKNOWN = "–"
+_SMALL_BYTES = 50 * 1024**2
+_SHORT_HOURS = 2 / 60
 
 
 def count(value: float | None) -> str:
@@ -22,8 +24,12 @@ def whole(value: float | None) -> str:
 
 
 def gibibytes(num_bytes: float | None) -> str:
-    """Bytes as GiB with one decimal."""
-    return UNKNOWN if num_bytes is None else f"{gib(num_bytes):,.1f} GiB"
+    """Bytes as GiB with one decimal; as MiB where that would be nothing."""
+    if num_bytes is None:
+        return UNKNOWN
+    if 0 < abs(num_bytes) < _SMALL_BYTES:
+        return f"{num_bytes / 1024**2:,.1f} MiB"
+    return f"{gib(num_bytes):,.1f} GiB"
 
 
 def usd(value: float | None) -> str:
@@ -48,6 +54,8 @@ def duration(hours: float | None) -> str:
         return UNKNOWN
     if hours > 48:
         return f"{hours / 24:,.1f} days"
+    if 0 < hours < _SHORT_HOURS:
+        return f"{hours * 3600:,.0f} seconds"
     return f"{hours:,.1f} hours" if hours >= 1 else f"{hours * 60:,.0f} minutes"
 
 

@@ -12,7 +12,7 @@ from advisor import __version__
 from app.errors import install_handlers
 from app.middleware import BodyLimit, RequestContext
 from app.render import templates
-from app.routes import accuracy, api, health, jobs, pages, what_if
+from app.routes import accuracy, api, health, job_pages, jobs, pages, what_if
 from app.service import Service
 from app.settings import Settings
 
@@ -57,6 +57,8 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(api.router)
     app.include_router(accuracy.router)
     app.include_router(what_if.router)
+    # Before the others: /jobs/new is no job's id.
+    app.include_router(job_pages.router)
     app.include_router(jobs.router)
     app.include_router(pages.router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")

@@ -47,7 +47,7 @@ def templates() -> Jinja2Templates:
     )
     environment.filters.update({name: getattr(formatting, name) for name in _FILTERS})
     environment.filters["web_link"] = views.as_web_link
-    environment.globals.update(version=__version__, views=views)
+    environment.globals.update(version=__version__, views=views, csrf_field=lambda _request: "")
     return Jinja2Templates(env=environment)
 
 
@@ -110,7 +110,7 @@ def _answered(request: Request, values: FormValues, question: _Question[Asked]) 
         "content": None,
     }
     if not any(text.strip() for texts in values.values() for text in texts):
-        return _page(request, question.page, context)
+        return page_response(request, question.page, context)
     parsed = question.parse(values)
     context.update(errors=parsed.errors, unplaced=parsed.unplaced)
     if parsed.request is not None:
@@ -119,12 +119,12 @@ def _answered(request: Request, values: FormValues, question: _Question[Asked]) 
         except AdvisorError as error:
             wrong = FieldError(field=error.field, detail=error.detail)
             context["errors"] = question.place([wrong])
-    return _page(request, question.page, context, 200 if context["content"] else _INVALID)
+    return page_response(request, question.page, context, 200 if context["content"] else _INVALID)
 
 
 def render_answer(request: Request, given: Answer) -> Response:
     """A stored answer as a page of its own."""
-    return _page(request, "recommendation.html", {"content": given.content})
+    return page_response(request, "recommendation.html", {"content": given.content})
 
 
 def render_results(
@@ -142,7 +142,7 @@ def render_results(
         if wanted.offset + wanted.limit < page.total
         else None,
     }
-    return _page(request, "results.html", context)
+    return page_response(request, "results.html", context)
 
 
 def render_accuracy(
@@ -160,14 +160,16 @@ def render_accuracy(
             for name, rows in report["groups"].items()
         },
     }
-    return _page(request, "accuracy.html", context)
+    return page_response(request, "accuracy.html", context)
 
 
 def _address(query: Mapping[str, str], offset: int) -> str:
     return "/results?" + urlencode({**query, "offset": str(max(offset, 0))})
 
 
-def _page(request: Request, name: str, context: dict[str, Any], status: int = 200) -> Response:
+def page_response(
+    request: Request, name: str, context: dict[str, Any], status: int = 200
+) -> Response:
     found: Jinja2Templates = request.app.state.templates
     return found.TemplateResponse(
         request, name, context, status_code=status, headers={"Vary": "Accept"}

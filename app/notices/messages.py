@@ -164,9 +164,7 @@ def _cost_usd(job: Job, predicted: Mapping[str, Any]) -> float | None:
 
 
 def _duration(seconds: float | None) -> str | None:
-    if seconds is None:
-        return None
-    return words.seconds(seconds) if seconds < 120 else words.duration(seconds / 3600)
+    return None if seconds is None else words.duration(seconds / 3600)
 
 
 def _usd(amount: float | None) -> str | None:

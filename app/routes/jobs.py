@@ -6,13 +6,12 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 import anyio
-from fastapi import APIRouter, Header, Query
-from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi import APIRouter, Header, Query, Request
+from fastapi.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
-from app.errors import ServiceUnavailable
+from app.errors import wants_html
 from app.jobs.events import event_json, events_after
 from app.jobs.job_json import job_detail_json, job_json
-from app.jobs.preview import preview_json
 from app.jobs.schemas import JobRequest
 from app.jobs.store import (
     ask_to_stop,
@@ -24,8 +23,9 @@ from app.jobs.store import (
     resumable,
     write_job,
 )
-from app.jobs.training_service import BackendError, JobStatus
+from app.jobs.training_service import JobStatus
 from app.jobs.transitions import FINAL
+from app.render_jobs import preview_of, render_job, render_jobs
 from app.routes.strict import StrictJsonRoute
 from app.service import CurrentService, ReadSession, Service, WriteSession
 
@@ -39,7 +39,9 @@ router = APIRouter(route_class=StrictJsonRoute)
 
 
 @router.post("/jobs", status_code=202, response_class=Response)
-def start(wanted: JobRequest, service: CurrentService, session: WriteSession) -> Response:
+def start(
+    request: Request, wanted: JobRequest, service: CurrentService, session: WriteSession
+) -> Response:
     """Start a candidate of a stored recommendation as a training job."""
     service.backend(wanted.backend)
     job = earlier_job(session, wanted, None)
@@ -47,56 +49,60 @@ def start(wanted: JobRequest, service: CurrentService, session: WriteSession) ->
         new = plan_job(session, wanted, service.settings, created_by=None)
         job = write_job(session, new, service.settings, datetime.now(UTC))
     service.worker.wake()
-    return _accepted(job_json(job))
+    return _accepted(request, job_json(job))
 
 
 @router.post("/jobs/preview")
 def preview(wanted: JobRequest, service: CurrentService) -> dict[str, Any]:
     """What POST /jobs would do: checks with their verdicts, money, and files to launch oneself."""
-    backend = service.backend(wanted.backend)
-    with service.database.reading() as session:
-        new = plan_job(session, wanted, service.settings, created_by=None)
-    try:
-        return preview_json(new, backend)
-    except BackendError as error:
-        raise ServiceUnavailable(f"the backend cannot be asked: {error}") from error
+    return preview_of(wanted, service)
 
 
 @router.get("/jobs")
 def jobs(
+    request: Request,
+    service: CurrentService,
     session: ReadSession,
     status: Status = "",
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
-) -> dict[str, Any]:
+) -> Any:
     """Jobs, newest first."""
+    if wants_html(request):
+        return render_jobs(request, service, status=status, offset=offset)
     total, found = list_jobs(session, status=status, limit=limit, offset=offset)
     rows = [job_json(job) for job in found]
     return {"total": total, "limit": limit, "offset": offset, "jobs": rows}
 
 
 @router.get("/jobs/{identity}")
-def job(identity: str, session: ReadSession) -> dict[str, Any]:
+def job(request: Request, identity: str, service: CurrentService, session: ReadSession) -> Any:
     """One job with its order, progress, checks, log and result."""
+    if wants_html(request):
+        return render_job(request, service, identity)
     return job_detail_json(find_job(session, identity))
 
 
 @router.post("/jobs/{identity}/stop", status_code=202, response_class=Response)
-def stop(identity: str, service: CurrentService, session: WriteSession) -> Response:
+def stop(
+    request: Request, identity: str, service: CurrentService, session: WriteSession
+) -> Response:
     """Let a job save and end."""
     job = ask_to_stop(session, identity, datetime.now(UTC))
     service.worker.wake()
-    return _accepted(job_json(job))
+    return _accepted(request, job_json(job))
 
 
 @router.post("/jobs/{identity}/resume", status_code=202, response_class=Response)
-def resume(identity: str, service: CurrentService, session: WriteSession) -> Response:
+def resume(
+    request: Request, identity: str, service: CurrentService, session: WriteSession
+) -> Response:
     """A new job that goes on from the last checkpoint of one that has ended."""
     before = resumable(session, identity)
     new = plan_job(session, request_of(before), service.settings, created_by=None, resumes=before)
     job = write_job(session, new, service.settings, datetime.now(UTC))
     service.worker.wake()
-    return _accepted(job_json(job))
+    return _accepted(request, job_json(job))
 
 
 @router.get("/jobs/{identity}/events", response_class=StreamingResponse)
@@ -140,5 +146,7 @@ def _news(service: Service, identity: str, last: int) -> tuple[list[dict[str, An
         return rows, now, JobStatus(job.status) in FINAL
 
 
-def _accepted(content: dict[str, Any]) -> Response:
+def _accepted(request: Request, content: dict[str, Any]) -> Response:
+    if wants_html(request):
+        return RedirectResponse(f"/jobs/{content['id']}", status_code=303)
     return JSONResponse(content, status_code=202, headers={"Location": f"/jobs/{content['id']}"})

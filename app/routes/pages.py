@@ -16,7 +16,7 @@ MAX_FIELDS = 100
 router = APIRouter(include_in_schema=False)
 
 
-async def _sent_form(request: Request) -> FormValues:
+async def sent_form(request: Request) -> FormValues:
     """The fields of a posted form; the text of an uploaded config.json replaces the pasted one."""
     values: FormValues = {}
     async with request.form(
@@ -47,7 +47,7 @@ def page(request: Request, service: CurrentService, session: WriteSession) -> Re
 @router.post("/")
 def answer_page(
     request: Request,
-    values: Annotated[Any, Depends(_sent_form)],
+    values: Annotated[Any, Depends(sent_form)],
     service: CurrentService,
     session: WriteSession,
 ) -> Response:

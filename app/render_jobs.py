@@ -1,0 +1,130 @@
+"""Pages of jobs: the list, one job, and the form that starts one."""
+
+import secrets
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import Request, Response
+
+from advisor.errors import AdvisorError
+from app.errors import FieldError, ServiceUnavailable
+from app.forms import FormValues, Parsed
+from app.jobs.job_json import job_detail_json, job_json
+from app.jobs.preview import preview_json
+from app.jobs.schemas import JobRequest
+from app.jobs.store import find_job, list_jobs, plan_job
+from app.jobs.training_service import BackendError
+from app.launch_form import HIDDEN, launch_fields, parse_launch, placed
+from app.recommendations import stored
+from app.render import page_response
+from app.service import Service
+
+_INVALID = 422
+PAGE = 50
+# A browser looks again after so many seconds while a job is at work.
+REFRESH_S = 3
+
+
+def render_jobs(request: Request, service: Service, *, status: str, offset: int) -> Response:
+    """The list of jobs."""
+    with service.database.reading() as session:
+        total, found = list_jobs(session, status=status, limit=PAGE, offset=offset)
+        rows = [job_json(job) for job in found]
+    more = {"status": status} if status else {}
+    context = {
+        "total": total,
+        "jobs": rows,
+        "status": status,
+        "previous": _page_at(more, max(0, offset - PAGE)) if offset else None,
+        "next": _page_at(more, offset + PAGE) if offset + PAGE < total else None,
+    }
+    return page_response(request, "jobs.html", context)
+
+
+def render_job(request: Request, service: Service, identity: str) -> Response:
+    """One job; the page asks for itself again while the job is unfinished."""
+    with service.database.reading() as session:
+        job = job_detail_json(find_job(session, identity))
+    return page_response(request, "job.html", {"job": job, "refresh_s": REFRESH_S})
+
+
+def render_launch(
+    request: Request, values: FormValues, service: Service, errors: Mapping[str, str] | None = None
+) -> Response:
+    """The form; below it, once it is filled in, the checks, the money and the button."""
+    has_sagemaker = "sagemaker" in service.backends
+    identity = values.get("recommendation_id", [""])[0]
+    with service.database.reading() as session:
+        content = stored(session, identity).content
+    fields = launch_fields(has_sagemaker=has_sagemaker)
+    context: dict[str, Any] = {
+        "content": content,
+        "candidates": _candidates(content),
+        "candidate": values.get("candidate", ["0"])[0],
+        "values": values,
+        "fields": fields,
+        "labels": {each.name: each.label for each in fields},
+        "errors": dict(errors or {}),
+        "unplaced": (),
+        "preview": None,
+        "query": urlencode([(name, text) for name in values for text in values[name]]),
+        "hidden": {name: values[name][0] for name in values if name not in HIDDEN},
+        "idempotency_key": secrets.token_hex(12),
+    }
+    if not errors and "kind" in values:
+        parsed = parse_launch(values, has_sagemaker=has_sagemaker)
+        context.update(errors=dict(parsed.errors), unplaced=parsed.unplaced)
+        _add_preview(context, parsed, service)
+    wrong = bool(context["errors"] or context["unplaced"])
+    return page_response(request, "launch.html", context, _INVALID if wrong else 200)
+
+
+def launch_file(values: FormValues, service: Service, name: str) -> str | None:
+    """One of the files of a preview. Raises AdvisorError; None where there is no such file."""
+    parsed = parse_launch(values, has_sagemaker="sagemaker" in service.backends)
+    if parsed.request is None:
+        return None
+    files: Mapping[str, str] = preview_of(parsed.request, service)["files"]
+    return files.get(name)
+
+
+def preview_of(wanted: JobRequest, service: Service) -> dict[str, Any]:
+    """What starting this job would do. Raises AdvisorError, AppError."""
+    backend = service.backend(wanted.backend)
+    with service.database.reading() as session:
+        new = plan_job(session, wanted, service.settings, created_by=None)
+    try:
+        return preview_json(new, backend)
+    except BackendError as error:
+        raise ServiceUnavailable(f"the backend cannot be asked: {error}") from error
+
+
+def _add_preview(context: dict[str, Any], parsed: Parsed[JobRequest], service: Service) -> None:
+    if parsed.request is None:
+        return
+    try:
+        context["preview"] = preview_of(parsed.request, service)
+    except AdvisorError as error:
+        context["errors"] = placed([FieldError(field=error.field, detail=error.detail)])
+
+
+def _candidates(content: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The candidates of an answer as choices: number and words."""
+    if content["best"] is None:
+        return []
+    named = [("best", content["best"])]
+    named += [(each["label"], each) for each in content["alternatives"]]
+    return [
+        (
+            str(number),
+            f"{label.replace('_', ' ')}: {each['settings']['num_instances']} × "
+            f"{each['settings']['instance_type']}, {each['settings']['precision']}, micro batch "
+            f"{each['settings']['micro_batch']}",
+        )
+        for number, (label, each) in enumerate(named)
+    ]
+
+
+def _page_at(query: Mapping[str, str], offset: int) -> str:
+    return "/jobs?" + urlencode({**query, "offset": str(offset)})
