@@ -199,6 +199,9 @@ class Advancer:
                 if JobStatus(job.status) is JobStatus.SUBMITTING:
                     self._submitted(session, job)
                 self._note(session, job, seen, now)
+                if seen.started_at is not None and job.status == JobStatus.SUBMITTED:
+                    # It ran between two looks.
+                    self._set(session, job, JobStatus.RUNNING, {"backend_status": "missed"})
             if checks:
                 job.preflight = _json([asdict(check) for check in checks])
             if end.log_tail:

@@ -88,6 +88,11 @@ def out_of_memory_result(job: Job, order: JobOrder, now: datetime) -> Result | N
     return _with_provenance(found, job, order)
 
 
+def result_id(job_id: str) -> str:
+    """The id of a job's result. All jobs are one source: what follows the last dash is a number."""
+    return f"shardwise-job-{int(job_id[:12], 16):015d}"
+
+
 def _with_provenance(found: Result, job: Job, order: JobOrder) -> Result:
     where = f"{order.num_instances} x {order.instance_type} asked for, backend {job.backend}"
     changes = "; ".join(json.loads(job.changes or "[]"))
@@ -95,7 +100,7 @@ def _with_provenance(found: Result, job: Job, order: JobOrder) -> Result:
     notes += f"; changed: {changes}" if changes else ""
     return replace(
         found,
-        id=f"job-{job.id}",
+        id=result_id(job.id),
         source_url=f"shardwise:jobs/{job.id}",
         model_name=json.loads(job.predicted)["model_name"][:MAX_FIELD_CHARS],
         notes=notes.removeprefix("; ")[:MAX_FIELD_CHARS],

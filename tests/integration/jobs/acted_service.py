@@ -1,4 +1,5 @@
 """ActedService: a backend whose jobs do what a test says. It outlives the worker, as AWS does."""
+# ruff: noqa: ARG002 - the interface of a backend
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -33,7 +34,7 @@ COMPLETED = replace(
 
 @dataclass
 class ActedService:
-    """seen: what observe() says, step by step; the last for ever. trouble: raised by the next calls."""
+    """seen: what observe() says, step by step, the last for ever. trouble: of the next calls."""
 
     name: str = "local"
     seen: list[Observation] = field(default_factory=lambda: [RUNNING, COMPLETED])
