@@ -1,1 +1,0 @@
-"""Access: who may read, submit and spend."""

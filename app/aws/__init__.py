@@ -1,1 +1,0 @@
-"""AWS: training jobs and training plans of Amazon SageMaker AI."""
