@@ -1,4 +1,4 @@
-"""shardwise serve | recommend | check | calibrate | results import: the command line."""
+"""shardwise serve | worker | recommend | check | calibrate | results import: the command line."""
 
 import argparse
 import os
@@ -57,6 +57,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"shardwise {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_serve(commands.add_parser("serve", help="serve the page and the JSON interface"))
+    working = commands.add_parser("worker", help="advance jobs and send notices, without serving")
+    working.set_defaults(command=_work)
     _add_recommend(commands.add_parser("recommend", help="settings for a model and a budget"))
     _add_check(commands.add_parser("check", help="predict a file of results, and compare"))
     _add_calibrate(
@@ -159,6 +161,23 @@ def _serve(given: argparse.Namespace) -> int:
     print(f"Shardwise: http://{host}:{port}/", file=sys.stderr, flush=True)
     config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False)
     uvicorn.Server(config).run(sockets=[listening])
+    return OK
+
+
+def _work(_given: argparse.Namespace) -> int:
+    import signal
+
+    from app.logs import configure_logs
+    from app.service import Service
+
+    settings = Settings.from_environment(os.environ)
+    configure_logs(settings.log_level)
+    service = Service.from_settings(settings)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: service.worker.stop())
+    print(f"Shardwise worker {service.worker.owner}", file=sys.stderr, flush=True)
+    service.worker.run()
+    service.database.dispose()
     return OK
 
 

@@ -4,6 +4,7 @@ AppError(code, status)
 ├── NotFound            404  no such stored thing
 ├── Conflict            409  contradicts what is stored
 ├── PayloadTooLarge     413  the body is longer than allowed
+├── TooManyJobs         429  in app.jobs.errors
 └── ServiceUnavailable  503  the database, or a free turn, is missing for now
 
 The advisor's own tree (advisor.errors) is answered with 422 at the field. Anything else is a bug:
@@ -79,6 +80,8 @@ HTTP_CODES = {
     405: "method_not_allowed",
     413: "payload_too_large",
 }
+# Too many jobs, or not available for now.
+_COME_AGAIN = (429, 503)
 INVALID = "invalid_field"
 BUG = "internal_error"
 # PostgreSQL's code when the tables are gone: the database was made anew.
@@ -159,7 +162,7 @@ def render_error(
 ) -> Response:
     """An error as JSON, or as a page for a browser."""
     body = error_body(code, detail, errors)
-    headers = {"Retry-After": RETRY_AFTER_S} if status == ServiceUnavailable.status else None
+    headers = {"Retry-After": RETRY_AFTER_S} if status in _COME_AGAIN else None
     if wants_html(request):
         context = {"status": status, **body}
         page: Response = request.app.state.templates.TemplateResponse(

@@ -75,7 +75,7 @@ class Service:
         gc.freeze()
 
     def backend(self, name: str) -> TrainingService:
-        """The backend of this name. Raises InvalidField where it is not enabled."""
+        """The backend of this name. Raises InvalidField where there is none here."""
         found = self.backends.get(name)
         if found is None:
             raise InvalidField("backend", "SageMaker is off here: set SHARDWISE_AWS_ENABLED=true")

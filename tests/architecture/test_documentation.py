@@ -9,7 +9,8 @@ from fastapi.routing import APIRoute
 
 from app.cli import main
 from app.errors import ADVISOR_CODES, AppError
-from app.routes import accuracy, api, health, pages, what_if
+from app.jobs.schemas import JobRequest
+from app.routes import accuracy, api, health, job_pages, jobs, pages, what_if
 from app.schemas import RecommendRequest, ResultUpload
 from app.settings import PREFIX, Settings
 
@@ -19,8 +20,8 @@ API = (ROOT / "docs/api.md").read_text()
 SETTINGS = (ROOT / "docs/settings.md").read_text()
 ROUTES = [
     (method, route.path)
-    for router in (accuracy.router, what_if.router, api.router, health.router, pages.router)
-    for route in router.routes
+    for module in (accuracy, what_if, api, health, jobs, job_pages, pages)
+    for route in module.router.routes
     if isinstance(route, APIRoute)
     for method in sorted(route.methods)
 ]
@@ -37,7 +38,12 @@ def test_every_route_is_documented(method: str, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "field", [*RecommendRequest.model_fields, *(set(ResultUpload.model_fields) - {"rows"})]
+    "field",
+    [
+        *RecommendRequest.model_fields,
+        *JobRequest.model_fields,
+        *(set(ResultUpload.model_fields) - {"rows"}),
+    ],
 )
 def test_every_field_is_documented(field: str) -> None:
     assert f"`{field}`" in API
@@ -62,7 +68,9 @@ def test_no_setting_is_documented_that_does_not_exist() -> None:
     assert set(re.findall(rf"`({PREFIX}\w+)`", SETTINGS)) <= known
 
 
-@pytest.mark.parametrize("command", ["serve", "recommend", "check", "calibrate", "results import"])
+@pytest.mark.parametrize(
+    "command", ["serve", "worker", "recommend", "check", "calibrate", "results import"]
+)
 def test_every_command_is_in_the_readme_and_has_help(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,1 @@
+"""Access: who may read, submit and spend."""

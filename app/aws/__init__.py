@@ -1,0 +1,1 @@
+"""AWS: training jobs and training plans of Amazon SageMaker AI."""
