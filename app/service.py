@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from advisor.errors import InvalidField
 from advisor.result import Result
 from app.accuracy import AccuracyCache
+from app.aws.clients import AwsClients
 from app.benchmarks import Added, add_results, load_shipped
 from app.calibrations import keep, knowledge_at
 from app.database import Database
@@ -38,6 +39,7 @@ class Service:
     cache: KnowledgeCache
     slots: SearchSlots
     accuracy: AccuracyCache
+    aws: AwsClients | None
     backends: Mapping[str, TrainingService]
     worker: Worker
 
@@ -46,11 +48,13 @@ class Service:
         """The parts for these settings. Raises SettingsError."""
         database = Database(settings.database_url, load_shipped)
         cache = KnowledgeCache()
-        backends = backends_of(settings)
+        aws = _aws(settings)
+        backends = backends_of(settings, aws)
         return cls(
             settings=settings,
             database=database,
             cache=cache,
+            aws=aws,
             backends=backends,
             worker=Worker(
                 database,
@@ -102,6 +106,13 @@ class Service:
         """Store results; the calibration in force until now is kept. See app.benchmarks."""
         keep(session, self.knowledge())
         return add_results(session, results, uploaded_by=uploaded_by)
+
+
+def _aws(settings: Settings) -> AwsClients | None:
+    """AWS's clients; None where AWS is off."""
+    if not settings.aws_enabled:
+        return None
+    return AwsClients(settings.aws_region, settings.aws_endpoint_url or None)
 
 
 def keep_current(database: Database, cache: KnowledgeCache) -> None:

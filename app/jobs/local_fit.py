@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import ceil, prod
 
 from app.jobs.local_machine import LocalMachine
 from app.jobs.order import JobOrder
+from app.jobs.progress import num_steps_of
 
 # Without a GPU, two processes show the sharded program at work; more would share the same cores.
 CPU_PROCESSES = 2
-# What the trainer leaves out of the speed where it is not told otherwise (docs/trainer.md).
-WARM_UP_STEPS = "2"
 # Compute capability that a format needs: NVIDIA's CUDA programming guide; trainer.machine agrees.
 NEEDED_CAPABILITY = {"fp8": (8, 9), "mxfp8": (10, 0), "nvfp4": (10, 0)}
 
@@ -26,13 +24,7 @@ class Fitted:
     @property
     def num_steps(self) -> int | None:
         """Optimizer steps that the trainer takes; None where the settings leave it open."""
-        probed = int(self.settings.get("probe", "0"))
-        if probed:
-            return probed + int(self.settings.get("skip_steps", WARM_UP_STEPS))
-        names = ("micro_batch", "seq_len", "accumulation_steps")
-        tokens = prod(int(self.settings[name]) for name in names) * self.num_processes
-        num_tokens = int(self.settings.get("num_tokens", "0"))
-        return ceil(num_tokens / tokens) if num_tokens else None
+        return num_steps_of(self.settings, self.num_processes)
 
 
 def fit(order: JobOrder, machine: LocalMachine, *, max_processes: int) -> Fitted:

@@ -4,7 +4,6 @@ import fcntl
 import json
 import os
 import shlex
-import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -18,6 +17,7 @@ from app.jobs.local_machine import LocalMachine, read_machine
 from app.jobs.local_preflight import local_checks
 from app.jobs.local_runner import write_json
 from app.jobs.order import JobOrder
+from app.jobs.progress import progress_in
 from app.jobs.training_service import (
     Check,
     JobNotFound,
@@ -30,8 +30,6 @@ from app.jobs.training_service import (
 
 TAIL_BYTES = 64 * 1024
 MAX_RESULT_BYTES = 16 * 1024**2
-# Of the steps' times, how many at the end tell the speed now.
-RECENT_STEPS = 20
 # The trainer needs none of these, and some are secrets.
 WITHHELD = ("SHARDWISE_", "AWS_")
 
@@ -218,29 +216,8 @@ def _outcome(job: Path, ended: Mapping[str, Any]) -> tuple[JobStatus, str | None
 
 
 def _progress(job: Path) -> Progress | None:
-    rows = []
-    for line in _tail(job / "out" / "metrics.jsonl").splitlines():
-        try:
-            rows.append(json.loads(line))
-        except ValueError:
-            # The first line of a tail is cut, and the last may be half written.
-            continue
-    if not rows:
-        return None
-    last = rows[-1]
     num_steps = (_read(job / "order.json") or {}).get("num_steps")
-    left_s = None
-    if num_steps is not None:
-        recent = statistics.median(row["step_s"] for row in rows[-RECENT_STEPS:])
-        left_s = max(0, num_steps - last["step"] - 1) * recent
-    return Progress(
-        step=last["step"] + 1,
-        num_steps=num_steps,
-        tokens_per_s_per_gpu=last["tokens_per_s_per_gpu"],
-        peak_reserved_bytes=last["peak_reserved_bytes"],
-        loss=last["loss"],
-        remaining_s=left_s,
-    )
+    return progress_in(_tail(job / "out" / "metrics.jsonl"), num_steps)
 
 
 def _last_sign(job: Path) -> str:
