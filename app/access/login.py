@@ -87,7 +87,7 @@ class AttemptLimit:
         self._attempts: OrderedDict[str, deque[datetime]] = OrderedDict()
 
     def count(self, address: str) -> None:
-        """Count one more. Raises TooMany beyond the share of an address; that one is not counted."""
+        """Count one more. Raises TooMany beyond the share of an address, which is not counted."""
         name, now = _network(address), self._clock()
         with self._lock:
             times = self._attempts.setdefault(name, deque())

@@ -5,6 +5,7 @@ Pure: facts are gathered by app.aws.preflight_facts. What could not be read warn
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from decimal import ROUND_CEILING, Decimal
 
@@ -96,7 +97,9 @@ def _access(order: JobOrder, facts: AwsFacts) -> Iterator[Check]:
 
 def _quota(order: JobOrder, facts: AwsFacts) -> Iterator[Check]:
     if isinstance(facts.quota, NotKnown):
-        yield _unknown("quota", facts.quota)
+        # A quota that AWS does not list says nothing of how many instances are allowed.
+        is_listed = facts.quota.kind != "missing"
+        yield _unknown("quota", facts.quota if is_listed else replace(facts.quota, kind="no"))
         return
     name = quota_name(order.instance_type)
     allowed = int(facts.quota.value)

@@ -7,7 +7,6 @@ import json
 import shlex
 from collections.abc import Mapping
 from functools import lru_cache
-from pprint import pformat
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -47,12 +46,8 @@ def _environment() -> Environment:
         autoescape=False,  # noqa: S701
         keep_trailing_newline=True,
     )
-    environment.filters.update(python=_python, shell=_shell)
+    environment.filters.update(python=repr, shell=_shell)
     return environment
-
-
-def _python(value: object) -> str:
-    return pformat(value, sort_dicts=False, width=96)
 
 
 def _shell(value: object) -> str:
