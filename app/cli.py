@@ -1,4 +1,4 @@
-"""shardwise serve | worker | recommend | check | calibrate | results import: the command line."""
+"""shardwise serve | worker | recommend | check | calibrate | results | keys: the command line."""
 
 import argparse
 import os
@@ -67,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     results = commands.add_parser("results", help="stored results")
     verbs = results.add_subparsers(required=True, metavar="VERB")
     _add_import(verbs.add_parser("import", help="store a CSV file of your own results"))
+    _add_keys(commands.add_parser("keys", help="who may use the service, and spend what"))
     return parser
 
 
@@ -132,6 +133,21 @@ def _add_import(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(command=_import)
 
 
+def _add_keys(parser: argparse.ArgumentParser) -> None:
+    verbs = parser.add_subparsers(required=True, metavar="VERB", dest="verb")
+    create = verbs.add_parser("create", help="make a key, and show it once")
+    create.add_argument("name", metavar="NAME", help="whose it is")
+    create.add_argument("--role", choices=("viewer", "submitter", "admin"), default="submitter")
+    for period in ("job", "month"):
+        create.add_argument(
+            f"--max-usd-per-{period}", metavar="NUMBER", help=f"US dollars at most, per {period}"
+        )
+    revoke = verbs.add_parser("revoke", help="end a key and its logins")
+    revoke.add_argument("name", metavar="NAME")
+    verbs.add_parser("list", help="every key, without its secret")
+    parser.set_defaults(command=_keys)
+
+
 def _serve(given: argparse.Namespace) -> int:
     import gc
     from dataclasses import replace
@@ -147,10 +163,12 @@ def _serve(given: argparse.Namespace) -> int:
         settings = replace(settings, port=given.port)
     import uvicorn
 
+    from app.access.starting import check_with_database
     from app.allocator import share_one_arena
     from app.logs import configure_logs
     from app.main import create_app
 
+    check_with_database(settings)
     listening = _listen(settings.host, settings.port)
     share_one_arena()
     configure_logs(settings.log_level)
@@ -178,6 +196,30 @@ def _work(_given: argparse.Namespace) -> int:
     print(f"Shardwise worker {service.worker.owner}", file=sys.stderr, flush=True)
     service.worker.run()
     service.database.dispose()
+    return OK
+
+
+def _keys(given: argparse.Namespace) -> int:
+    from advisor.errors import AdvisorError
+    from app.access import commands
+    from app.errors import AppError
+    from app.service import Service
+
+    verb = {
+        "create": commands.keys_create,
+        "revoke": commands.keys_revoke,
+        "list": commands.keys_list,
+    }[given.verb]
+    service = Service.from_settings(Settings.from_environment(os.environ))
+    try:
+        print(verb(given, service.database))
+    except AppError as error:
+        print(f"shardwise: {error.detail}", file=sys.stderr)
+        return FAILED
+    except AdvisorError as error:
+        raise CommandError(f"{error.field}: {error.detail}") from None
+    finally:
+        service.database.dispose()
     return OK
 
 

@@ -3,16 +3,20 @@
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.staticfiles import StaticFiles
 
 from advisor import __version__
+from app.access.guard import Guard, guard, install_guard
+from app.access.login import AttemptLimit
+from app.access.safety import check_start
 from app.errors import install_handlers
 from app.middleware import BodyLimit, RequestContext
 from app.render import templates
-from app.routes import accuracy, api, health, job_pages, jobs, pages, what_if
+from app.routes import accuracy, api, health, job_pages, jobs, login, pages, what_if
 from app.service import Service
 from app.settings import Settings
 
@@ -21,6 +25,7 @@ SHUTDOWN_WAIT_S = 10.0
 
 def create_app(settings: Settings) -> FastAPI:
     """The application. Nothing is opened before it starts. Raises SettingsError."""
+    check_start(settings, None)
     service = Service.from_settings(settings)
 
     @asynccontextmanager
@@ -43,17 +48,22 @@ def create_app(settings: Settings) -> FastAPI:
         version=__version__,
         description="Training settings that fit, with their speed, cost and evidence.",
         lifespan=lifespan,
+        dependencies=[Depends(guard)],
         # Their pages load scripts from elsewhere; /openapi.json has all that they show.
         docs_url=None,
         redoc_url=None,
     )
     app.state.service = service
     app.state.database = service.database
-    app.state.templates = templates()
+    app.state.guard = Guard(settings, service.database)
+    app.state.attempts = AttemptLimit(lambda: datetime.now(UTC))
+    app.state.templates = templates(settings)
     app.add_middleware(BodyLimit, max_bytes=settings.max_body_bytes)
     app.add_middleware(RequestContext)
     install_handlers(app)
+    install_guard(app)
     app.include_router(health.router)
+    app.include_router(login.router)
     app.include_router(api.router)
     app.include_router(accuracy.router)
     app.include_router(what_if.router)

@@ -15,6 +15,7 @@ from advisor import __version__
 from advisor.errors import AdvisorError
 from advisor.model_catalog import load_models
 from app import accuracy_plots, formatting, views
+from app.access.guard import csrf_field, shown_actor
 from app.benchmarks import ResultFilter, ResultPage
 from app.compare_form import compare_fields, parse_comparison
 from app.compare_form import placed as comparison_errors
@@ -23,7 +24,7 @@ from app.errors import FieldError
 from app.forms import MAIN, Asked, FormValues, Parsed, groups, labels, parse_form, placed
 from app.recommendations import Answer
 from app.service import Service
-from app.settings import resources
+from app.settings import Settings, resources
 from app.what_if_schemas import CompareRequest
 
 _INVALID = 422
@@ -36,7 +37,7 @@ SIDES = {
 _FILTERS = ("count", "whole", "gibibytes", "usd", "percent", "duration", "seconds", "setting")
 
 
-def templates() -> Jinja2Templates:
+def templates(settings: Settings) -> Jinja2Templates:
     """The templates: everything is escaped, and a missing value is an error."""
     environment = Environment(
         loader=FileSystemLoader(resources("templates")),
@@ -47,7 +48,14 @@ def templates() -> Jinja2Templates:
     )
     environment.filters.update({name: getattr(formatting, name) for name in _FILTERS})
     environment.filters["web_link"] = views.as_web_link
-    environment.globals.update(version=__version__, views=views, csrf_field=lambda _request: "")
+    environment.globals.update(
+        version=__version__,
+        views=views,
+        csrf_field=csrf_field,
+        shown_actor=shown_actor,
+        is_demo=bool(settings.aws_endpoint_url),
+        has_aws=settings.aws_enabled,
+    )
     return Jinja2Templates(env=environment)
 
 

@@ -2,19 +2,24 @@
 
 import secrets
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
 
 from fastapi import Request, Response
+from sqlalchemy.orm import Session
 
 from advisor.errors import AdvisorError
+from app.access.caps import check_caps
+from app.access.errors import BudgetExceeded
+from app.access.roles import Actor
 from app.errors import FieldError, ServiceUnavailable
 from app.forms import FormValues, Parsed
 from app.jobs.job_json import job_detail_json, job_json
 from app.jobs.preview import preview_json
 from app.jobs.schemas import JobRequest
-from app.jobs.store import find_job, list_jobs, plan_job
-from app.jobs.training_service import BackendError
+from app.jobs.store import NewJob, find_job, list_jobs, plan_job
+from app.jobs.training_service import BackendError, Check
 from app.launch_form import HIDDEN, launch_fields, parse_launch, placed
 from app.recommendations import stored
 from app.render import page_response
@@ -50,7 +55,11 @@ def render_job(request: Request, service: Service, identity: str) -> Response:
 
 
 def render_launch(
-    request: Request, values: FormValues, service: Service, errors: Mapping[str, str] | None = None
+    request: Request,
+    values: FormValues,
+    service: Service,
+    actor: Actor,
+    errors: Mapping[str, str] | None = None,
 ) -> Response:
     """The form; below it, once it is filled in, the checks, the money and the button."""
     has_sagemaker = "sagemaker" in service.backends
@@ -75,36 +84,50 @@ def render_launch(
     if not errors and "kind" in values:
         parsed = parse_launch(values, has_sagemaker=has_sagemaker)
         context.update(errors=dict(parsed.errors), unplaced=parsed.unplaced)
-        _add_preview(context, parsed, service)
+        _add_preview(context, parsed, service, actor)
     wrong = bool(context["errors"] or context["unplaced"])
     return page_response(request, "launch.html", context, _INVALID if wrong else 200)
 
 
-def launch_file(values: FormValues, service: Service, name: str) -> str | None:
+def launch_file(values: FormValues, service: Service, actor: Actor, name: str) -> str | None:
     """One of the files of a preview. Raises AdvisorError; None where there is no such file."""
     parsed = parse_launch(values, has_sagemaker="sagemaker" in service.backends)
     if parsed.request is None:
         return None
-    files: Mapping[str, str] = preview_of(parsed.request, service)["files"]
+    files: Mapping[str, str] = preview_of(parsed.request, service, actor)["files"]
     return files.get(name)
 
 
-def preview_of(wanted: JobRequest, service: Service) -> dict[str, Any]:
+def preview_of(wanted: JobRequest, service: Service, actor: Actor) -> dict[str, Any]:
     """What starting this job would do. Raises AdvisorError, AppError."""
     backend = service.backend(wanted.backend)
     with service.database.reading() as session:
-        new = plan_job(session, wanted, service.settings, created_by=None)
+        new = plan_job(session, wanted, service.settings, created_by=actor.key_id)
+        within = _caps_check(session, actor, new)
     try:
-        return preview_json(new, backend)
+        return preview_json(new, backend, within)
     except BackendError as error:
         raise ServiceUnavailable(f"the backend cannot be asked: {error}") from error
 
 
-def _add_preview(context: dict[str, Any], parsed: Parsed[JobRequest], service: Service) -> None:
+def _caps_check(session: Session, actor: Actor, new: NewJob) -> tuple[Check, ...]:
+    """Whether the key may spend what the job may cost; nothing for who needs none."""
+    if actor.key_id is None or new.request.backend == "local":
+        return ()
+    try:
+        check_caps(session, actor, new.ordered.max_usd, datetime.now(UTC), locks=False)
+    except BudgetExceeded as error:
+        return (Check(name="caps of the key", verdict="fail", detail=error.detail),)
+    return (Check(name="caps of the key", verdict="pass", detail="the key may spend this"),)
+
+
+def _add_preview(
+    context: dict[str, Any], parsed: Parsed[JobRequest], service: Service, actor: Actor
+) -> None:
     if parsed.request is None:
         return
     try:
-        context["preview"] = preview_of(parsed.request, service)
+        context["preview"] = preview_of(parsed.request, service, actor)
     except AdvisorError as error:
         context["errors"] = placed([FieldError(field=error.field, detail=error.detail)])
 

@@ -18,19 +18,27 @@ from app.jobs.training_service import JobStatus
 _CENT = Decimal("0.01")
 
 
-def check_caps(session: Session, actor: Actor, max_usd: Decimal | None, now: datetime) -> None:
+def check_caps(
+    session: Session,
+    actor: Actor,
+    max_usd: Decimal | None,
+    now: datetime,
+    *,
+    locks: bool = True,
+) -> None:
     """Raise BudgetExceeded where a job of at most max_usd would pass a cap of its key.
 
     The job must be written in this same transaction, and it must be one that writes: of two
     requests at once the second waits here until the first has committed, and counts its job.
+    locks: False only looks, for a preview.
     """
     if actor.key_id is None:
         return
     # As it is now, not as it was when the request came in; SQLite's writers take turns anyway.
     query = select(ApiKey).where(ApiKey.id == actor.key_id)
-    key = session.scalars(
-        query.with_for_update().execution_options(populate_existing=True)
-    ).one_or_none()
+    if locks:
+        query = query.with_for_update()
+    key = session.scalars(query.execution_options(populate_existing=True)).one_or_none()
     if key is None or key.revoked_at is not None:
         raise NotLoggedIn("this key is no longer valid: ask an admin for another")
     if key.max_usd_per_job is None and key.max_usd_per_month is None:

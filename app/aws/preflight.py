@@ -4,7 +4,7 @@ Pure: facts are gathered by app.aws.preflight_facts. What could not be read warn
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from decimal import ROUND_CEILING, Decimal
@@ -20,6 +20,7 @@ from app.aws.preflight_facts import (
     quota_name,
     sagemaker_type,
 )
+from app.aws.regions import partition_of
 from app.aws.training_plans import TrainingPlan, end_margin_s, minute
 from app.formatting import duration, gibibytes, usd
 from app.jobs.order import JobOrder
@@ -39,7 +40,6 @@ MIN_TORCH = (2, 7)
 MIN_NCCL = "2.28"
 FIRST_TORCH_WITH_NCCL = (2, 13)
 STATE_BYTES = 12
-_PARTITIONS = (("cn-", "aws-cn"), ("us-gov-", "aws-us-gov"), ("us-isob-", "aws-iso-b"))
 
 
 def checks(order: JobOrder, facts: AwsFacts, now: datetime) -> tuple[Check, ...]:
@@ -52,17 +52,6 @@ def checks(order: JobOrder, facts: AwsFacts, now: datetime) -> tuple[Check, ...]
     found += _image(order, facts)
     found += _request(order, facts)
     return tuple(found)
-
-
-def verdict(found: Sequence[Check]) -> Verdict:
-    """The worst of all: "fail" before "warn" before "pass"."""
-    given = {check.verdict for check in found}
-    return "fail" if "fail" in given else "warn" if "warn" in given else "pass"
-
-
-def partition_of(region: str) -> str:
-    """The partition of AWS that a region is in."""
-    return next((name for start, name in _PARTITIONS if region.startswith(start)), "aws")
 
 
 def _good(name: str, detail: str) -> Check:

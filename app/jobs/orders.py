@@ -61,19 +61,16 @@ def ordered(
     candidate = _candidate(content, request.candidate)
     plan = Plan(**{each.name: candidate["settings"][each.name] for each in fields(Plan)})
     model = content["model"]
-    shape = ModelShape(name=model["name"], family=model["family"], **model["shape"])
     predicted = _predicted(content, candidate)
     name = _name(model["name"], identity)
     limit_s = _max_runtime_s(request, predicted)
     region = _region(request, settings)
-    settings_of_trainer = hyperparameters(shape, plan, num_tokens=candidate["num_tokens"])
-    if request.kind == "probe":
-        settings_of_trainer["probe"] = str(PROBE_STEPS)
     folder = str(Path(settings.jobs_dir).resolve() / name)
+    has_prediction = request.kind == "train"
     order = JobOrder(
         name=name,
         kind=request.kind,
-        hyperparameters=settings_of_trainer,
+        hyperparameters=_hyperparameters(request.kind, model, plan, candidate["num_tokens"]),
         num_parameters=model["num_parameters"],
         instance_type=plan.instance_type,
         num_instances=plan.num_instances,
@@ -85,8 +82,8 @@ def ordered(
         output_uri=request.output_s3_uri or folder,
         checkpoint_uri=_checkpoint_uri(request, folder, resumes),
         max_runtime_s=limit_s,
-        predicted_s=None if request.kind == "probe" else predicted["train_s"],
-        predicted_interval_s=None if request.kind == "probe" else predicted["interval_train_s"],
+        predicted_s=predicted["train_s"] if has_prediction else None,
+        predicted_interval_s=predicted["interval_train_s"] if has_prediction else None,
         allow_on_demand=settings.allow_on_demand,
         region=region,
         subnets=tuple(request.vpc.subnets) if request.vpc else (),
@@ -96,6 +93,16 @@ def ordered(
         resumes=None if resumes is None else resumes.name,
     )
     return Ordered(order=order, predicted=predicted, max_usd=_max_usd(request, predicted, limit_s))
+
+
+def _hyperparameters(
+    kind: str, model: dict[str, Any], plan: Plan, num_tokens: int
+) -> dict[str, str]:
+    shape = ModelShape(name=model["name"], family=model["family"], **model["shape"])
+    found = hyperparameters(shape, plan, num_tokens=num_tokens)
+    if kind == "probe":
+        found["probe"] = str(PROBE_STEPS)
+    return found
 
 
 def request_hash(request: JobRequest) -> str:

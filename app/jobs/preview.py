@@ -9,10 +9,15 @@ from app.jobs.store import NewJob
 from app.jobs.training_service import Check, TrainingService
 
 
-def preview_json(new: NewJob, service: TrainingService) -> dict[str, Any]:
-    """What POST /jobs would do, without doing it. Raises BackendError where the backend fails."""
+def preview_json(
+    new: NewJob, service: TrainingService, before: tuple[Check, ...] = ()
+) -> dict[str, Any]:
+    """What POST /jobs would do, without doing it. Raises BackendError where the backend fails.
+
+    before: checks of who asks, which come before those of the backend.
+    """
     order = new.ordered.order
-    checks = service.preflight(order)
+    checks = (*before, *service.preflight(order))
     return {
         "name": order.name,
         "backend": service.name,

@@ -7,6 +7,8 @@ from fastapi.responses import JSONResponse
 from pydantic import StringConstraints
 
 from advisor.result import Result
+from app.access import audit
+from app.access.guard import CurrentActor
 from app.benchmarks import ResultFilter, choices, find_results
 from app.catalog_json import instances_json, models_json
 from app.errors import wants_html
@@ -72,10 +74,14 @@ def results(
 
 
 @router.post("/results", status_code=201, response_model=dict[str, int])
-def upload(sent: ResultUpload, service: CurrentService, session: WriteSession) -> Response:
+def upload(
+    sent: ResultUpload, service: CurrentService, session: WriteSession, actor: CurrentActor
+) -> Response:
     """Store measurements of the user's own: all rows or none."""
     rows = [Result(**row.model_dump()) for row in sent.rows]
     added = service.add_results(rows, session, uploaded_by=sent.uploaded_by)
+    if added.num_added:
+        audit.record(session, actor, "results.add", f"{added.num_added} results")
     # A response is not made into one by another thread, for which the transaction would wait while
     # all threads wait for it.
     content = {"num_added": added.num_added, "num_unchanged": added.num_unchanged}

@@ -9,20 +9,14 @@ import anyio
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 
+from app.access import audit
+from app.access.guard import CurrentActor
 from app.errors import wants_html
+from app.job_starts import start_job
 from app.jobs.events import event_json, events_after
 from app.jobs.job_json import job_detail_json, job_json
 from app.jobs.schemas import JobRequest
-from app.jobs.store import (
-    ask_to_stop,
-    earlier_job,
-    find_job,
-    list_jobs,
-    plan_job,
-    request_of,
-    resumable,
-    write_job,
-)
+from app.jobs.store import ask_to_stop, find_job, list_jobs, request_of, resumable
 from app.jobs.training_service import JobStatus
 from app.jobs.transitions import FINAL
 from app.render_jobs import preview_of, render_job, render_jobs
@@ -40,22 +34,23 @@ router = APIRouter(route_class=StrictJsonRoute)
 
 @router.post("/jobs", status_code=202, response_class=Response)
 def start(
-    request: Request, wanted: JobRequest, service: CurrentService, session: WriteSession
+    request: Request,
+    wanted: JobRequest,
+    service: CurrentService,
+    session: WriteSession,
+    actor: CurrentActor,
 ) -> Response:
     """Start a candidate of a stored recommendation as a training job."""
     service.backend(wanted.backend)
-    job = earlier_job(session, wanted, None)
-    if job is None:
-        new = plan_job(session, wanted, service.settings, created_by=None)
-        job = write_job(session, new, service.settings, datetime.now(UTC))
+    job = start_job(session, wanted, service.settings, actor, datetime.now(UTC))
     service.worker.wake()
     return _accepted(request, job_json(job))
 
 
 @router.post("/jobs/preview")
-def preview(wanted: JobRequest, service: CurrentService) -> dict[str, Any]:
+def preview(wanted: JobRequest, service: CurrentService, actor: CurrentActor) -> dict[str, Any]:
     """What POST /jobs would do: checks with their verdicts, money, and files to launch oneself."""
-    return preview_of(wanted, service)
+    return preview_of(wanted, service, actor)
 
 
 @router.get("/jobs")
@@ -85,22 +80,31 @@ def job(request: Request, identity: str, service: CurrentService, session: ReadS
 
 @router.post("/jobs/{identity}/stop", status_code=202, response_class=Response)
 def stop(
-    request: Request, identity: str, service: CurrentService, session: WriteSession
+    request: Request,
+    identity: str,
+    service: CurrentService,
+    session: WriteSession,
+    actor: CurrentActor,
 ) -> Response:
     """Let a job save and end."""
     job = ask_to_stop(session, identity, datetime.now(UTC))
+    audit.record(session, actor, "job.stop", job.name)
     service.worker.wake()
     return _accepted(request, job_json(job))
 
 
 @router.post("/jobs/{identity}/resume", status_code=202, response_class=Response)
 def resume(
-    request: Request, identity: str, service: CurrentService, session: WriteSession
+    request: Request,
+    identity: str,
+    service: CurrentService,
+    session: WriteSession,
+    actor: CurrentActor,
 ) -> Response:
     """A new job that goes on from the last checkpoint of one that has ended."""
     before = resumable(session, identity)
-    new = plan_job(session, request_of(before), service.settings, created_by=None, resumes=before)
-    job = write_job(session, new, service.settings, datetime.now(UTC))
+    wanted = request_of(before)
+    job = start_job(session, wanted, service.settings, actor, datetime.now(UTC), resumes=before)
     service.worker.wake()
     return _accepted(request, job_json(job))
 

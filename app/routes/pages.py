@@ -5,31 +5,12 @@ from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
-from starlette.datastructures import UploadFile
 
-from app.forms import FormValues
 from app.render import render_comparison, render_form
+from app.sent_form import sent_form
 from app.service import CurrentService, WriteSession
 
-MAX_FILES = 1
-MAX_FIELDS = 100
 router = APIRouter(include_in_schema=False)
-
-
-async def sent_form(request: Request) -> FormValues:
-    """The fields of a posted form; the text of an uploaded config.json replaces the pasted one."""
-    values: FormValues = {}
-    async with request.form(
-        max_files=MAX_FILES, max_fields=MAX_FIELDS, max_part_size=1024**2
-    ) as form:
-        for name, value in form.multi_items():
-            if isinstance(value, UploadFile):
-                content = await value.read()
-                if content:
-                    values["model_config"] = [content.decode("utf-8", "replace")]
-            else:
-                values.setdefault(name, []).append(value)
-    return values
 
 
 @router.get("/")

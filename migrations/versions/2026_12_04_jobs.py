@@ -15,6 +15,27 @@ WHOLE = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
 def upgrade() -> None:
+    _create_api_keys()
+    _create_audit()
+    _create_jobs()
+    _index_jobs()
+    _create_notices()
+    _create_plan_purchases()
+    _create_job_events()
+    _create_logins()
+
+
+def downgrade() -> None:
+    op.drop_table("logins")
+    op.drop_table("job_events")
+    op.drop_table("plan_purchases")
+    op.drop_table("notices")
+    op.drop_table("jobs")
+    op.drop_table("audit")
+    op.drop_table("api_keys")
+
+
+def _create_api_keys() -> None:
     op.create_table(
         "api_keys",
         sa.Column("id", sa.String(length=32), nullable=False),
@@ -29,6 +50,9 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id"),
         sa.UniqueConstraint("name"),
     )
+
+
+def _create_audit() -> None:
     op.create_table(
         "audit",
         sa.Column("id", WHOLE, autoincrement=True, nullable=False),
@@ -42,6 +66,9 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index("ix_audit_at", "audit", ["at"])
+
+
+def _create_jobs() -> None:
     op.create_table(
         "jobs",
         sa.Column("id", sa.String(length=32), nullable=False),
@@ -89,10 +116,16 @@ def upgrade() -> None:
         sa.UniqueConstraint("idempotency_key"),
         sa.UniqueConstraint("name"),
     )
+
+
+def _index_jobs() -> None:
     op.create_index("ix_jobs_created_at", "jobs", ["created_at"])
     op.create_index("ix_jobs_created_by", "jobs", ["created_by"])
     op.create_index("ix_jobs_due_at_status", "jobs", ["due_at", "status"])
     op.create_index("ix_jobs_status", "jobs", ["status"])
+
+
+def _create_notices() -> None:
     op.create_table(
         "notices",
         sa.Column("id", sa.String(length=32), nullable=False),
@@ -112,6 +145,9 @@ def upgrade() -> None:
     )
     op.create_index("ix_notices_due_at", "notices", ["due_at"])
     op.create_index("ix_notices_job_id", "notices", ["job_id"])
+
+
+def _create_plan_purchases() -> None:
     op.create_table(
         "plan_purchases",
         sa.Column("name", sa.String(length=64), nullable=False),
@@ -127,6 +163,9 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("name"),
         sa.UniqueConstraint("offering_id"),
     )
+
+
+def _create_job_events() -> None:
     op.create_table(
         "job_events",
         sa.Column("id", WHOLE, autoincrement=True, nullable=False),
@@ -143,6 +182,9 @@ def upgrade() -> None:
         sa.UniqueConstraint("job_id", "key"),
     )
     op.create_index("ix_job_events_job_id", "job_events", ["job_id"])
+
+
+def _create_logins() -> None:
     op.create_table(
         "logins",
         sa.Column("hash", sa.String(length=64), nullable=False),
@@ -157,13 +199,3 @@ def upgrade() -> None:
     )
     op.create_index("ix_logins_expires_at", "logins", ["expires_at"])
     op.create_index("ix_logins_key_id", "logins", ["key_id"])
-
-
-def downgrade() -> None:
-    op.drop_table("logins")
-    op.drop_table("job_events")
-    op.drop_table("plan_purchases")
-    op.drop_table("notices")
-    op.drop_table("jobs")
-    op.drop_table("audit")
-    op.drop_table("api_keys")

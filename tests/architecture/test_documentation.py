@@ -10,7 +10,7 @@ from fastapi.routing import APIRoute
 from app.cli import main
 from app.errors import ADVISOR_CODES, AppError
 from app.jobs.schemas import JobRequest
-from app.routes import accuracy, api, health, job_pages, jobs, pages, what_if
+from app.routes import accuracy, api, health, job_pages, jobs, login, pages, what_if
 from app.schemas import RecommendRequest, ResultUpload
 from app.settings import PREFIX, Settings
 
@@ -20,7 +20,7 @@ API = (ROOT / "docs/api.md").read_text()
 SETTINGS = (ROOT / "docs/settings.md").read_text()
 ROUTES = [
     (method, route.path)
-    for module in (accuracy, what_if, api, health, jobs, job_pages, pages)
+    for module in (accuracy, what_if, api, health, jobs, job_pages, login, pages)
     for route in module.router.routes
     if isinstance(route, APIRoute)
     for method in sorted(route.methods)
@@ -59,7 +59,9 @@ def test_every_error_code_is_documented(code: str) -> None:
 @pytest.mark.parametrize("name", [field.name for field in fields(Settings)])
 def test_every_setting_is_documented_with_its_default(name: str) -> None:
     default = getattr(Settings(), name)
-    row = next(line for line in SETTINGS.splitlines() if f"`{PREFIX}{name.upper()}`" in line)
+    row = next(
+        line for line in SETTINGS.splitlines() if line.startswith(f"| `{PREFIX}{name.upper()}`")
+    )
     assert f"`{default}`" in row
 
 
@@ -69,7 +71,8 @@ def test_no_setting_is_documented_that_does_not_exist() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["serve", "worker", "recommend", "check", "calibrate", "results import"]
+    "command",
+    ["serve", "worker", "recommend", "check", "calibrate", "results import", "keys create"],
 )
 def test_every_command_is_in_the_readme_and_has_help(
     command: str, capsys: pytest.CaptureFixture[str]

@@ -10,7 +10,12 @@ MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 50
 FOLDERS = ("advisor", "app", "trainer", "migrations", "tests")
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
-TEMPLATES = sorted((ROOT / "templates").glob("*")) + sorted((ROOT / "app/static").glob("*"))
+TEMPLATES = sorted(
+    path
+    for folder in ("templates", "app/static")
+    for path in (ROOT / folder).rglob("*")
+    if path.is_file()
+)
 FORBIDDEN_NAMES = ("utils.py", "common.py", "base.py", "helpers.py")
 
 

@@ -91,7 +91,7 @@ def test_quantities_are_powers_of_two(asked: int, sold: int) -> None:
     [
         (replace(RUN, num_instances=65), WISH, "at most 64 instances; the run has 65"),
         (replace(RUN, hours=5000), WISH, "at most 182 days; the run needs 209"),
-        (replace(RUN, instance_type="ml.g7e.48xlarge"), WISH, "not sold in training plans"),
+        (replace(RUN, instance_type="ml.g6e.48xlarge"), WISH, "not sold in training plans"),
         (replace(RUN, instance_type="ml.p6e-gb200.36xlarge"), WISH, "whole UltraServers"),
         (RUN, replace(WISH, start_after=at(24 * 57)), "8 weeks"),
     ],
@@ -161,8 +161,8 @@ def test_the_real_fee_replaces_the_estimate() -> None:
     assert cost["difference_usd"] == 255.68
     assert cost["estimated_usd"] == 4744.32
     assert sum(Decimal(str(usd)) for usd in cost["parts_usd"].values()) == Decimal("5000.00")
-    # 3900 USD at 98.84 an hour are 4110.14 at 5000/48.
-    assert cost["parts_usd"]["training"] == 4110.14
+    # 3900 USD at 98.84 an hour are 4110.18 at 5000/48.
+    assert cost["parts_usd"]["training"] == 4110.18
     assert cost["is_proxy"] is False
 
 

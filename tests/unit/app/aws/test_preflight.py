@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.aws.preflight import checks, partition_of, verdict
+from app.aws.preflight import checks
 from app.aws.preflight_facts import (
     AwsFacts,
     Caller,
@@ -19,8 +19,10 @@ from app.aws.preflight_facts import (
     SecurityGroup,
     Subnet,
 )
+from app.aws.regions import partition_of
 from app.aws.training_plans import Segment, TrainingPlan
 from app.jobs.order import JobOrder
+from app.jobs.preview import verdict
 from app.jobs.training_service import Check
 
 NOW = datetime(2026, 12, 4, 12, tzinfo=UTC)
