@@ -16,7 +16,7 @@ from app.access.safety import check_start
 from app.errors import install_handlers
 from app.middleware import BodyLimit, RequestContext
 from app.render import templates
-from app.routes import accuracy, api, health, job_pages, jobs, login, pages, what_if
+from app.routes import accuracy, api, health, job_pages, jobs, login, pages, plans, what_if
 from app.service import Service
 from app.settings import Settings
 
@@ -70,6 +70,7 @@ def create_app(settings: Settings) -> FastAPI:
     # Before the others: /jobs/new is no job's id.
     app.include_router(job_pages.router)
     app.include_router(jobs.router)
+    app.include_router(plans.router)
     app.include_router(pages.router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     return app

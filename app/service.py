@@ -2,8 +2,9 @@
 
 import gc
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -14,6 +15,8 @@ from advisor.errors import InvalidField
 from advisor.result import Result
 from app.accuracy import AccuracyCache
 from app.aws.clients import AwsClients
+from app.aws.offerings import SeenOfferings
+from app.aws.plan_watch import PlanWatch
 from app.benchmarks import Added, add_results, load_shipped
 from app.calibrations import keep, knowledge_at
 from app.database import Database
@@ -40,6 +43,7 @@ class Service:
     slots: SearchSlots
     accuracy: AccuracyCache
     aws: AwsClients | None
+    offerings: SeenOfferings
     backends: Mapping[str, TrainingService]
     worker: Worker
 
@@ -55,12 +59,14 @@ class Service:
             database=database,
             cache=cache,
             aws=aws,
+            offerings=SeenOfferings(_now),
             backends=backends,
             worker=Worker(
                 database,
                 backends,
                 SlackSender.from_settings(settings),
                 learn=lambda: keep_current(database, cache),
+                watch=_watch(settings, database, aws),
             ),
             accuracy=AccuracyCache(),
             slots=SearchSlots(
@@ -113,6 +119,17 @@ def _aws(settings: Settings) -> AwsClients | None:
     if not settings.aws_enabled:
         return None
     return AwsClients(settings.aws_region, settings.aws_endpoint_url or None)
+
+
+def _watch(settings: Settings, database: Database, aws: AwsClients | None) -> Callable[[], None]:
+    """What the worker does about training plans; nothing where AWS is off."""
+    if aws is None:
+        return lambda: None
+    return PlanWatch(database, aws, settings.aws_region, _now).look
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 def keep_current(database: Database, cache: KnowledgeCache) -> None:

@@ -57,6 +57,9 @@ ROLES: Mapping[tuple[str, str], Role] = {
     ("POST", "/jobs"): Role.SUBMITTER,
     ("POST", "/jobs/{identity}/stop"): Role.SUBMITTER,
     ("POST", "/jobs/{identity}/resume"): Role.SUBMITTER,
+    ("GET", "/plans"): Role.VIEWER,
+    ("POST", "/plans/search"): Role.VIEWER,
+    ("POST", "/plans"): Role.ADMIN,
     ("POST", "/logout"): Role.VIEWER,
     ("GET", "/audit"): Role.ADMIN,
 }

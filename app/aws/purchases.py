@@ -18,6 +18,8 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.orm import Session
 
 from advisor.catalog import Catalog
+from app.access import audit
+from app.access.roles import Actor
 from app.aws.offerings import MEMORY, Offering, SeenOfferings, Wish, offers_for
 from app.aws.tables import PlanPurchase
 from app.aws.training_plans import AwsTrouble, Clients, TrainingPlan, asking_aws, describe_plan
@@ -130,7 +132,7 @@ def order_plan(
     order: PlanOrder,
     *,
     catalog: Catalog,
-    bought_by: str,
+    actor: Actor,
     now: datetime,
 ) -> Purchase:
     """Request the purchase of an offering that was shown lately, or that AWS offers still.
@@ -149,9 +151,12 @@ def order_plan(
             f"{int(MEMORY.total_seconds() // 60)} minutes; search again (POST /plans/search)"
         )
     with database.writing() as session:
-        return request_purchase(
-            session, offering, price_usd=order.price_usd, bought_by=bought_by, now=now
+        purchase = request_purchase(
+            session, offering, price_usd=order.price_usd, bought_by=actor.name, now=now
         )
+        detail = f"{offering.upfront_fee} USD in {order.region}"
+        audit.record(session, actor, "plan.buy", order.offering_id, detail, at=now)
+        return purchase
 
 
 def requested_purchases(session: Session) -> tuple[str, ...]:

@@ -1,6 +1,5 @@
 """Training plans: those of the account, what AWS would sell for a run, and buying one."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Annotated, Any
@@ -9,10 +8,12 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import AwareDatetime, BeforeValidator, Field, StringConstraints
 
-from app.aws.offerings import SeenOfferings, Wish, offers_for
+from app.access.guard import CurrentActor
+from app.aws.offerings import Wish, offers_for
 from app.aws.purchases import PlanOrder, order_plan, recent_purchases
 from app.aws.training_plans import Clients, list_plans, plan_json, time_line
 from app.errors import Conflict, wants_html
+from app.render import page_response
 from app.routes.strict import StrictJsonRoute
 from app.schemas import WHOLE, Strict
 from app.service import CurrentService
@@ -58,47 +59,31 @@ class PlanPurchaseOrder(Strict):
     ]
 
 
-def current_aws(request: Request) -> Clients:
+def current_aws(service: CurrentService) -> Clients:
     """The clients of AWS. Raises Conflict when AWS is off."""
-    clients: Clients | None = getattr(request.app.state, "aws", None)
-    if clients is None:
+    if service.aws is None:
         raise Conflict(
             "AWS is off: set SHARDWISE_AWS_ENABLED=true and SHARDWISE_AWS_REGION, then restart"
         )
-    return clients
+    return service.aws
 
 
-def current_offerings(request: Request) -> SeenOfferings:
-    """The offerings that were shown lately."""
-    found = request.app.state.offerings
-    if not isinstance(found, SeenOfferings):
-        raise TypeError("the application has no memory of offerings")
-    return found
-
-
-def current_time(request: Request) -> datetime:
-    """Now, by the application's own clock where it has one."""
-    clock: Callable[[], datetime] | None = getattr(request.app.state, "clock", None)
-    return datetime.now(UTC) if clock is None else clock()
-
-
-def current_buyer(request: Request, service: CurrentService) -> str:
-    """Who may buy, by name. Raises Conflict when buying is off, and what says that they may not."""
+def may_buy(service: CurrentService) -> None:
+    """Raise Conflict when buying is off."""
     if not service.settings.allow_plan_purchase:
         raise Conflict(
             "buying training plans is off: set SHARDWISE_ALLOW_PLAN_PURCHASE=true, or buy it in "
             "the AWS console"
         )
-    admin: Callable[[Request], str] | None = getattr(request.app.state, "purchasing_admin", None)
-    if admin is None:
-        raise Conflict("buying training plans needs an admin, and nobody can be told apart here")
-    return admin(request)
+
+
+def current_time() -> datetime:
+    """Now."""
+    return datetime.now(UTC)
 
 
 CurrentAws = Annotated[Clients, Depends(current_aws)]
-CurrentOfferings = Annotated[SeenOfferings, Depends(current_offerings)]
 Now = Annotated[datetime, Depends(current_time)]
-Buyer = Annotated[str, Depends(current_buyer)]
 
 
 @router.get("/plans")
@@ -122,9 +107,7 @@ def plans(
             ],
             "purchases": [each.as_json() for each in purchases],
         }
-        return request.app.state.templates.TemplateResponse(
-            request, "plans.html", context, headers={"Vary": "Accept"}
-        )
+        return page_response(request, "plans.html", context)
     content = {
         "region": place,
         "plans": rows,
@@ -138,7 +121,6 @@ def search(
     sent: PlanSearch,
     service: CurrentService,
     clients: CurrentAws,
-    seen: CurrentOfferings,
     now: Now,
 ) -> dict[str, Any]:
     """What AWS would sell for a recommended run, each with its price and what it means."""
@@ -151,17 +133,23 @@ def search(
         duration_hours=sent.duration_hours,
     )
     return offers_for(
-        service.database, clients, seen, wish, catalog=service.knowledge().catalog, now=now
+        service.database,
+        clients,
+        service.offerings,
+        wish,
+        catalog=service.knowledge().catalog,
+        now=now,
     )
 
 
-@router.post("/plans", status_code=202, response_class=JSONResponse)
+@router.post(
+    "/plans", status_code=202, response_class=JSONResponse, dependencies=[Depends(may_buy)]
+)
 def buy(
     sent: PlanPurchaseOrder,
-    bought_by: Buyer,
+    actor: CurrentActor,
     service: CurrentService,
     clients: CurrentAws,
-    seen: CurrentOfferings,
     now: Now,
 ) -> Response:
     """Order a training plan at the price that was shown. The worker buys it, once."""
@@ -174,12 +162,13 @@ def buy(
     purchase = order_plan(
         service.database,
         clients,
-        seen,
+        service.offerings,
         order,
         catalog=service.knowledge().catalog,
-        bought_by=bought_by,
+        actor=actor,
         now=now,
     )
+    service.worker.wake()
     return JSONResponse(purchase.as_json(), status_code=202)
 
 

@@ -10,7 +10,8 @@ from fastapi.routing import APIRoute
 from app.cli import main
 from app.errors import ADVISOR_CODES, AppError
 from app.jobs.schemas import JobRequest
-from app.routes import accuracy, api, health, job_pages, jobs, login, pages, what_if
+from app.routes import accuracy, api, health, job_pages, jobs, login, pages, plans, what_if
+from app.routes.plans import PlanPurchaseOrder, PlanSearch
 from app.schemas import RecommendRequest, ResultUpload
 from app.settings import PREFIX, Settings
 
@@ -20,7 +21,7 @@ API = (ROOT / "docs/api.md").read_text()
 SETTINGS = (ROOT / "docs/settings.md").read_text()
 ROUTES = [
     (method, route.path)
-    for module in (accuracy, what_if, api, health, jobs, job_pages, login, pages)
+    for module in (accuracy, what_if, api, health, jobs, job_pages, login, pages, plans)
     for route in module.router.routes
     if isinstance(route, APIRoute)
     for method in sorted(route.methods)
@@ -42,6 +43,8 @@ def test_every_route_is_documented(method: str, path: str) -> None:
     [
         *RecommendRequest.model_fields,
         *JobRequest.model_fields,
+        *PlanSearch.model_fields,
+        *PlanPurchaseOrder.model_fields,
         *(set(ResultUpload.model_fields) - {"rows"}),
     ],
 )
