@@ -21,6 +21,10 @@ from app.service import Service
 from app.settings import Settings
 
 SHUTDOWN_WAIT_S = 10.0
+# job_pages before jobs: /jobs/new is no job's id.
+ROUTERS = tuple(
+    each.router for each in (health, login, api, accuracy, what_if, job_pages, jobs, plans, pages)
+)
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -62,15 +66,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(RequestContext)
     install_handlers(app)
     install_guard(app)
-    app.include_router(health.router)
-    app.include_router(login.router)
-    app.include_router(api.router)
-    app.include_router(accuracy.router)
-    app.include_router(what_if.router)
-    # Before the others: /jobs/new is no job's id.
-    app.include_router(job_pages.router)
-    app.include_router(jobs.router)
-    app.include_router(plans.router)
-    app.include_router(pages.router)
+    for each in ROUTERS:
+        app.include_router(each)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     return app

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 from sqlalchemy.exc import SQLAlchemyError
@@ -35,7 +35,10 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """Everything that requests share."""
+    """Everything that requests share.
+
+    aws: for requests and for looks at plans, so with little patience; None where AWS is off.
+    """
 
     settings: Settings
     database: Database
@@ -52,8 +55,8 @@ class Service:
         """The parts for these settings. Raises SettingsError."""
         database = Database(settings.database_url, load_shipped)
         cache = KnowledgeCache()
-        aws = _aws(settings)
-        backends = backends_of(settings, aws)
+        aws = _aws(settings, attempts=2, connect_s=3.0, read_s=8.0)
+        backends = backends_of(settings, _aws(settings))
         return cls(
             settings=settings,
             database=database,
@@ -114,11 +117,11 @@ class Service:
         return add_results(session, results, uploaded_by=uploaded_by)
 
 
-def _aws(settings: Settings) -> AwsClients | None:
-    """AWS's clients; None where AWS is off."""
+def _aws(settings: Settings, **limits: Any) -> AwsClients | None:
+    """AWS's clients, patient without limits; None where AWS is off."""
     if not settings.aws_enabled:
         return None
-    return AwsClients(settings.aws_region, settings.aws_endpoint_url or None)
+    return AwsClients(settings.aws_region, settings.aws_endpoint_url or None, **limits)
 
 
 def _watch(settings: Settings, database: Database, aws: AwsClients | None) -> Callable[[], None]:

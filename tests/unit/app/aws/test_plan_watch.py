@@ -1,4 +1,4 @@
-"""What the worker tells of training plans, each thing once, and that AWS's silence stops nothing."""
+"""What the worker tells of training plans, each once; AWS's silence stops nothing."""
 
 import json
 from collections.abc import Iterator, Mapping
