@@ -1,4 +1,4 @@
-"""shardwise serve | worker | recommend | check | calibrate | results | keys: the command line."""
+"""shardwise serve | demo | worker | recommend | check | calibrate | results | keys."""
 
 import argparse
 import os
@@ -57,6 +57,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"shardwise {__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_serve(commands.add_parser("serve", help="serve the page and the JSON interface"))
+    demo = commands.add_parser("demo", help="serve with a stand-in for AWS: nothing real happens")
+    demo.add_argument("--port", type=int, help="port to listen on (SHARDWISE_PORT, else 8000)")
+    demo.set_defaults(command=_demo)
     working = commands.add_parser("worker", help="advance jobs and send notices, without serving")
     working.set_defaults(command=_work)
     _add_recommend(commands.add_parser("recommend", help="settings for a model and a budget"))
@@ -157,10 +160,45 @@ def _serve(given: argparse.Namespace) -> int:
     settings = Settings.from_environment(os.environ)
     if given.host:
         settings = replace(settings, host=given.host)
-    if given.port is not None:
-        if not 0 <= given.port <= 65_535:
-            raise CommandError("--port must be from 0 to 65535")
-        settings = replace(settings, port=given.port)
+    _run_server(_with_port(settings, given.port))
+    return OK
+
+
+def _demo(given: argparse.Namespace) -> int:
+    from dataclasses import replace
+    from importlib.util import find_spec
+
+    missing = [name for name in ("moto", "werkzeug", "sagemaker") if find_spec(name) is None]
+    if missing:
+        raise CommandError(
+            f"the demo needs {', '.join(missing)}: pip install 'shardwise[aws,demo]'"
+        )
+    from app.aws.fake.demo import demo_settings
+
+    settings = replace(Settings.from_environment(os.environ), host="127.0.0.1")
+    with demo_settings(_with_port(settings, given.port)) as found:
+        print(
+            f"Demo: a stand-in at {found.aws_endpoint_url} takes the place of AWS. Everything is "
+            "in a folder that goes when the demo ends.",
+            file=sys.stderr,
+        )
+        _run_server(found)
+    return OK
+
+
+def _with_port(settings: Settings, port: int | None) -> Settings:
+    from dataclasses import replace
+
+    if port is None:
+        return settings
+    if not 0 <= port <= 65_535:
+        raise CommandError("--port must be from 0 to 65535")
+    return replace(settings, port=port)
+
+
+def _run_server(settings: Settings) -> None:
+    import gc
+
     import uvicorn
 
     from app.access.starting import check_with_database
@@ -179,7 +217,6 @@ def _serve(given: argparse.Namespace) -> int:
     print(f"Shardwise: http://{host}:{port}/", file=sys.stderr, flush=True)
     config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False)
     uvicorn.Server(config).run(sockets=[listening])
-    return OK
 
 
 def _work(_given: argparse.Namespace) -> int:

@@ -35,6 +35,7 @@ class Settings:
     local_processes: of one job on this machine; 0: one for each GPU, or two without.
     aws_enabled: jobs may be sent to SageMaker. aws_region: where a request names none.
     aws_endpoint_url: instead of AWS, on this machine only: a test's or the demo's.
+    job_role_arn, job_s3_uri: of SageMaker jobs that name no role, output or checkpoints.
     allow_on_demand: a job that lost its training plan goes on at the on-demand price.
     allow_plan_purchase: POST /plans may buy.
     secret_key: signs cookies; needed as soon as keys are.
@@ -57,6 +58,8 @@ class Settings:
     aws_enabled: bool = False
     aws_region: str = ""
     aws_endpoint_url: str = ""
+    job_role_arn: str = ""
+    job_s3_uri: str = ""
     allow_on_demand: bool = False
     allow_plan_purchase: bool = False
     secret_key: str = field(default="", repr=False)
@@ -143,6 +146,15 @@ def _slack_webhook(variable: str, text: str) -> str:
     return text
 
 
+def _matching(pattern: str, example: str) -> Callable[[str, str], str]:
+    def read(variable: str, text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise SettingsError(f"{variable} must be such as {example}, not {text[:100]!r}")
+        return text.rstrip("/")
+
+    return read
+
+
 def _whole(low: int, high: int) -> Callable[[str, str], int]:
     def read(variable: str, text: str) -> int:
         if not text.isascii() or not text.isdigit() or not low <= int(text[:20]) <= high:
@@ -170,6 +182,10 @@ _READERS: Mapping[str, Callable[[str, str], object]] = {
     "aws_enabled": _flag,
     "aws_region": _text,
     "aws_endpoint_url": _loopback_address,
+    "job_role_arn": _matching(
+        r"arn:aws[a-z-]*:iam::\d{12}:role/\S+", "arn:aws:iam::ACCOUNT:role/NAME"
+    ),
+    "job_s3_uri": _matching(r"s3://[a-z0-9.-]{3,63}(/\S+)?", "s3://BUCKET/PREFIX"),
     "allow_on_demand": _flag,
     "allow_plan_purchase": _flag,
     "secret_key": _secret_key,

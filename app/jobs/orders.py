@@ -57,12 +57,13 @@ def ordered(
 
     content: the answer. identity: the job's id. resumes: the order of the job that it goes on from.
     """
+    model = content["model"]
+    name = _name(model["name"], identity)
+    request = _with_defaults(request, settings, name)
     _check_backend(request)
     candidate = _candidate(content, request.candidate)
     plan = Plan(**{each.name: candidate["settings"][each.name] for each in fields(Plan)})
-    model = content["model"]
     predicted = _predicted(content, candidate)
-    name = _name(model["name"], identity)
     limit_s = _max_runtime_s(request, predicted)
     region = _region(request, settings)
     folder = str(Path(settings.jobs_dir).resolve() / name)
@@ -93,6 +94,18 @@ def ordered(
         resumes=None if resumes is None else resumes.name,
     )
     return Ordered(order=order, predicted=predicted, max_usd=_max_usd(request, predicted, limit_s))
+
+
+def _with_defaults(request: JobRequest, settings: Settings, name: str) -> JobRequest:
+    """A SageMaker job's role and addresses, where it names none and the service has some."""
+    if request.backend == "local":
+        return request
+    found = {"role_arn": settings.job_role_arn}
+    if settings.job_s3_uri:
+        found["output_s3_uri"] = f"{settings.job_s3_uri}/output"
+        found["checkpoint_s3_uri"] = f"{settings.job_s3_uri}/checkpoints/{name}"
+    missing = {key: each for key, each in found.items() if each and getattr(request, key) is None}
+    return request.model_copy(update=missing)
 
 
 def _hyperparameters(

@@ -75,7 +75,7 @@ def test_no_setting_is_documented_that_does_not_exist() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["serve", "worker", "recommend", "check", "calibrate", "results import", "keys create"],
+    ["serve", "demo", "worker", "recommend", "check", "calibrate", "results import", "keys create"],
 )
 def test_every_command_is_in_the_readme_and_has_help(
     command: str, capsys: pytest.CaptureFixture[str]

@@ -172,7 +172,7 @@ def serving(fake: FakeAws) -> Iterator[str]:
     )
     from werkzeug.serving import WSGIRequestHandler, make_server  # noqa: PLC0415
 
-    class Quiet(WSGIRequestHandler):  # type: ignore[misc]
+    class Quiet(WSGIRequestHandler):
         def log(self, *_args: Any, **_kwargs: Any) -> None:
             """Nothing: each poll would be a line."""
 

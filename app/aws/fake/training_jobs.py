@@ -84,19 +84,7 @@ class FakeJob:
             "ModelArtifacts": {
                 "S3ModelArtifacts": self.request["OutputDataConfig"]["S3OutputPath"]
             },
-            "SecondaryStatusTransitions": [
-                {
-                    "Status": name,
-                    "StartTime": _seconds(at),
-                    "StatusMessage": f"{name} (stand-in)",
-                    **(
-                        {"EndTime": _seconds(phases[place + 1][1])}
-                        if place + 1 < len(phases)
-                        else {}
-                    ),
-                }
-                for place, (name, at) in enumerate(phases)
-            ],
+            "SecondaryStatusTransitions": _transitions(phases),
         }
         begun = next((at for name, at in phases if name == "Training"), None)
         if begun is not None:
@@ -185,6 +173,17 @@ class FakeJobs:
         if name not in self.jobs:
             raise missing()
         return self.jobs[name]
+
+
+def _transitions(phases: list[tuple[str, datetime]]) -> list[dict[str, Any]]:
+    ends = [at for _, at in phases[1:]]
+    found: list[dict[str, Any]] = [
+        {"Status": name, "StartTime": _seconds(at), "StatusMessage": f"{name} (stand-in)"}
+        for name, at in phases
+    ]
+    for each, end in zip(found, ends, strict=False):
+        each["EndTime"] = _seconds(end)
+    return found
 
 
 def _seconds(at: datetime) -> float:
