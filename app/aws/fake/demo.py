@@ -7,6 +7,8 @@ from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import httpx
+
 from app.aws.clients import AwsClients
 from app.aws.fake.server import FakeAws, new_fake, serving
 from app.aws.fake.training_jobs import ACCOUNT
@@ -44,7 +46,8 @@ def demo_settings(settings: Settings) -> Iterator[Settings]:
 
 
 def fill_account(url: str) -> None:
-    """The role and the bucket that jobs need."""
+    """The role and the bucket that jobs need, and nothing else: moto keeps its state in memory."""
+    httpx.post(f"{url}/moto-api/reset")
     clients = AwsClients(REGION, url)
     clients.client("iam").create_role(
         RoleName=ROLE.rpartition("/")[2], AssumeRolePolicyDocument=_TRUST
