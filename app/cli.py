@@ -11,8 +11,6 @@ from advisor import __version__
 from app.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
-    import socket
-
     from advisor.result import Result
 
 # Modules are imported in the command that needs them: --help answers at once.
@@ -153,70 +151,20 @@ def _add_keys(parser: argparse.ArgumentParser) -> None:
 
 def _serve(given: argparse.Namespace) -> int:
     import gc
-    from dataclasses import replace
 
     # What imports make stays: looking through it again and again only delays the start.
     gc.disable()
-    settings = Settings.from_environment(os.environ)
-    if given.host:
-        settings = replace(settings, host=given.host)
-    _run_server(_with_port(settings, given.port))
+    from app.serving import serve
+
+    serve(Settings.from_environment(os.environ), host=given.host, port=given.port)
     return OK
 
 
 def _demo(given: argparse.Namespace) -> int:
-    from dataclasses import replace
-    from importlib.util import find_spec
+    from app.serving import serve_demo
 
-    missing = [name for name in ("moto", "werkzeug", "sagemaker") if find_spec(name) is None]
-    if missing:
-        raise CommandError(
-            f"the demo needs {', '.join(missing)}: pip install 'shardwise[aws,demo]'"
-        )
-    from app.aws.fake.demo import demo_settings
-
-    settings = replace(Settings.from_environment(os.environ), host="127.0.0.1")
-    with demo_settings(_with_port(settings, given.port)) as found:
-        print(
-            f"Demo: a stand-in at {found.aws_endpoint_url} takes the place of AWS. Everything is "
-            "in a folder that goes when the demo ends.",
-            file=sys.stderr,
-        )
-        _run_server(found)
+    serve_demo(Settings.from_environment(os.environ), port=given.port)
     return OK
-
-
-def _with_port(settings: Settings, port: int | None) -> Settings:
-    from dataclasses import replace
-
-    if port is None:
-        return settings
-    if not 0 <= port <= 65_535:
-        raise CommandError("--port must be from 0 to 65535")
-    return replace(settings, port=port)
-
-
-def _run_server(settings: Settings) -> None:
-    import gc
-
-    import uvicorn
-
-    from app.access.starting import check_with_database
-    from app.allocator import share_one_arena
-    from app.logs import configure_logs
-    from app.main import create_app
-
-    check_with_database(settings)
-    listening = _listen(settings.host, settings.port)
-    share_one_arena()
-    configure_logs(settings.log_level)
-    app = create_app(settings)
-    gc.freeze()
-    gc.enable()
-    host, port = listening.getsockname()[:2]
-    print(f"Shardwise: http://{host}:{port}/", file=sys.stderr, flush=True)
-    config = uvicorn.Config(app, log_config=None, access_log=False, server_header=False)
-    uvicorn.Server(config).run(sockets=[listening])
 
 
 def _work(_given: argparse.Namespace) -> int:
@@ -258,24 +206,6 @@ def _keys(given: argparse.Namespace) -> int:
     finally:
         service.database.dispose()
     return OK
-
-
-def _listen(host: str, port: int) -> "socket.socket":
-    """A socket that listens. Raises CommandError where it cannot."""
-    import socket
-
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host, port))
-    except OSError as error:
-        listening.close()
-        raise CommandError(
-            f"cannot listen on {host}, port {port}: {error.strerror}; choose others with --host "
-            "and --port"
-        ) from error
-    return listening
 
 
 def _recommend(given: argparse.Namespace) -> int:
