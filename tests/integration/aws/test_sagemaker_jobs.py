@@ -1,7 +1,9 @@
 """Jobs on SageMaker over HTTP: the SDK, a stand-in for AWS, and the messages that come of it."""
 
+import csv
 import json
 import time
+from importlib.resources import files
 from typing import Any
 
 import pytest
@@ -53,14 +55,23 @@ def test_from_answer_to_finished_job_and_slack(account: Account, slack: Slack) -
     assert any(each["Key"].endswith("/trainer/train.py") for each in keys)
 
 
-def test_a_result_that_says_too_little_is_none_and_the_job_is_complete(account: Account) -> None:
+def test_what_the_job_measured_becomes_a_result(account: Account) -> None:
     job = account.start()
+    with (files("advisor") / "data/benchmarks.csv").open() as published:
+        # What a run here would have written; the figures are of a published one.
+        row = next(each for each in csv.DictReader(published) if each["peak_mem_gib"])
+    document = {"kind": "measured", "outcome": "completed", "num_steps_measured": 20, "row": row}
     assert account.service.aws
     key = f"jobs/checkpoints/{job['name']}/report-{job['name']}/result.json"
-    body = json.dumps({"outcome": "completed", "tokens_per_s": 1.0}).encode()
+    body = json.dumps(document).encode()
     account.service.aws.client("s3").put_object(Bucket=BUCKET, Key=key, Body=body)
     done = account.until(job["id"], is_final)
-    assert (done["status"], done["result_id"]) == ("completed", None)
+    assert done["status"] == "completed"
+    results = account.client.get("/results", params={"limit": 1000}).json()["results"]
+    (found,) = (each for each in results if each["id"] == done["result_id"])
+    assert found["source_url"] == f"shardwise:jobs/{job['id']}"
+    assert found["peak_mem_gib"] == float(row["peak_mem_gib"])
+    assert "backend sagemaker" in found["notes"]
 
 
 def test_a_stop_lets_it_save(account: Account) -> None:
