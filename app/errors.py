@@ -83,6 +83,20 @@ HTTP_CODES = {
 # Too many jobs, or not available for now.
 _COME_AGAIN = (429, 503)
 INVALID = "invalid_field"
+# Of fields whose text has a form of its own.
+EXAMPLES = {
+    "region": "us-west-2",
+    "price_usd": '"4800.00", as the offering shows it',
+    "offering_id": "tpo-0123456789abcdef0, from POST /plans/search",
+    "recommendation_id": "the id of an answer: 24 of 0-9 and a-f",
+    "training_plan_arn": "arn:aws:sagemaker:REGION:ACCOUNT:training-plan/NAME",
+    "role_arn": "arn:aws:iam::ACCOUNT:role/NAME",
+    "output_s3_uri": "s3://BUCKET/PREFIX",
+    "checkpoint_s3_uri": "s3://BUCKET/PREFIX",
+    "subnets": "subnet-0123456789abcdef0",
+    "security_group_ids": "sg-0123456789abcdef0",
+    "calibration_version": "a version that an answer stated: 12 of 0-9 and a-f",
+}
 BUG = "internal_error"
 # PostgreSQL's code when the tables are gone: the database was made anew.
 UNDEFINED_TABLE = "42P01"
@@ -221,6 +235,11 @@ def _dotted(location: Sequence[object]) -> str:
 
 def _detail(error: Any) -> str:
     kind = error["type"]
+    if kind == "string_pattern_mismatch":
+        # Patterns are for machines; people see what such a value looks like.
+        example = EXAMPLES.get(next((p for p in reversed(error["loc"]) if p in EXAMPLES), ""))
+        if example is not None:
+            return f"must look like {example}"
     if kind == "json_invalid":
         return shortened(str(error.get("ctx", {}).get("error", "is not JSON")), MAX_SHOWN)
     if kind == "missing":

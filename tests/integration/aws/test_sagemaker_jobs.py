@@ -191,3 +191,21 @@ def test_answers_are_as_the_service_model_says(account: Account) -> None:
     ):
         content = {key: each for key, each in answer.items() if key != "ResponseMetadata"}
         assert answer_findings(operation, content) == ()
+
+
+@pytest.mark.parametrize(
+    ("path", "sent", "field", "said"),
+    [
+        ("/plans", {"region": "zz", "offering_id": "a", "price_usd": "1"}, "region", "us-west-2"),
+        ("/plans", {"region": REGION, "offering_id": "a", "price_usd": -1}, "price_usd", "4800.00"),
+        ("/plans/search", {"recommendation_id": "x", "region": "Z"}, "region", "us-west-2"),
+        ("/jobs", {"recommendation_id": "x"}, "recommendation_id", "id of an answer"),
+    ],
+)
+def test_a_wrong_text_is_told_by_an_example(
+    account: Account, path: str, sent: dict[str, Any], field: str, said: str
+) -> None:
+    answer = account.client.post(path, json=sent)
+    assert (answer.status_code, answer.json()["field"]) == (422, field)
+    assert answer.json()["detail"].startswith("must look like ")
+    assert said in answer.json()["detail"]
