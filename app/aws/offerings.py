@@ -197,7 +197,7 @@ def search_for(run: Run, wish: Wish, *, catalog: Catalog, now: datetime) -> Sear
             f"a training plan has at most {MAX_DAYS} days; the run needs {days}: give "
             "duration_hours, and go on from the checkpoint in another plan"
         )
-    begin = now if wish.start_after is None else max(now, wish.start_after.astimezone(UTC))
+    begin = now if wish.start_after is None else max(now, wish.start_after)
     if begin > now + MAX_AHEAD:
         raise Conflict("start_after: training plans start at most 8 weeks ahead")
     return Search(
@@ -205,7 +205,7 @@ def search_for(run: Run, wish: Wish, *, catalog: Catalog, now: datetime) -> Sear
         instance_type=run.instance_type,
         num_instances=bought,
         days=days,
-        start_after=begin,
+        start_after=begin.astimezone(UTC),
         max_wait=None if wish.max_wait_hours is None else timedelta(hours=wish.max_wait_hours),
     )
 

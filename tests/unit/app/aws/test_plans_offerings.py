@@ -94,6 +94,12 @@ def test_quantities_are_powers_of_two(asked: int, sold: int) -> None:
         (replace(RUN, instance_type="ml.g6e.48xlarge"), WISH, "not sold in training plans"),
         (replace(RUN, instance_type="ml.p6e-gb200.36xlarge"), WISH, "whole UltraServers"),
         (RUN, replace(WISH, start_after=at(24 * 57)), "8 weeks"),
+        # No such time exists in UTC.
+        (
+            RUN,
+            replace(WISH, start_after=datetime.fromisoformat("9999-12-31T23:59:59-14:00")),
+            "8 weeks",
+        ),
     ],
 )
 def test_what_is_not_sold(run: Run, wish: Wish, said: str) -> None:
