@@ -3,7 +3,8 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from app.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from advisor.result import Result
+    from app.service import Service
 
 # Modules are imported in the command that needs them: --help answers at once.
 # ruff: noqa: PLC0415 - that is what late imports are for here
@@ -28,7 +30,11 @@ FLAG_PINS = ("compile", "loss_chunking", "reshard_after_forward")
 
 
 class CommandError(Exception):
-    """A command cannot be carried out; the message is for people."""
+    """A command cannot be carried out; the message is for people, the status for programs."""
+
+    def __init__(self, message: str, status: int = USAGE) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return command(given)
     except (CommandError, SettingsError) as error:
         print(f"shardwise: {error}", file=sys.stderr)
-        return USAGE
+        return error.status if isinstance(error, CommandError) else USAGE
     except BrokenPipeError:
         # The reader of a pipe has seen enough; nothing more can be written, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -187,25 +193,33 @@ def _work(_given: argparse.Namespace) -> int:
 def _keys(given: argparse.Namespace) -> int:
     from advisor.errors import AdvisorError
     from app.access import commands
-    from app.errors import AppError
-    from app.service import Service
 
     verb = {
         "create": commands.keys_create,
         "revoke": commands.keys_revoke,
         "list": commands.keys_list,
     }[given.verb]
+    with _opened_service() as service:
+        try:
+            print(verb(given, service.database))
+        except AdvisorError as error:
+            raise CommandError(f"{error.field}: {error.detail}") from None
+    return OK
+
+
+@contextmanager
+def _opened_service() -> Iterator["Service"]:
+    """The service of this environment, without serving. Raises CommandError where it refuses."""
+    from app.errors import AppError
+    from app.service import Service
+
     service = Service.from_settings(Settings.from_environment(os.environ))
     try:
-        print(verb(given, service.database))
+        yield service
     except AppError as error:
-        print(f"shardwise: {error.detail}", file=sys.stderr)
-        return FAILED
-    except AdvisorError as error:
-        raise CommandError(f"{error.field}: {error.detail}") from None
+        raise CommandError(error.detail, FAILED) from None
     finally:
         service.database.dispose()
-    return OK
 
 
 def _recommend(given: argparse.Namespace) -> int:
@@ -266,39 +280,23 @@ def _calibrate(given: argparse.Namespace) -> int:
     import json
 
     from app.accuracy import renew_calibration
-    from app.errors import AppError
-    from app.service import Service
     from app.terminal import calibration_text
 
-    service = Service.from_settings(Settings.from_environment(os.environ))
-    try:
+    with _opened_service() as service:
         report = renew_calibration(service)
-    except AppError as error:
-        print(f"shardwise: {error.detail}", file=sys.stderr)
-        return FAILED
-    finally:
-        service.database.dispose()
     print(json.dumps(report, allow_nan=False) if given.json else calibration_text(report))
     return OK
 
 
 def _import(given: argparse.Namespace) -> int:
     from advisor.errors import AdvisorError
-    from app.errors import AppError
-    from app.service import Service
 
     results = _results(given.file)
-    service = Service.from_settings(Settings.from_environment(os.environ))
-    try:
-        with service.database.writing() as session:
+    with _opened_service() as service, service.database.writing() as session:
+        try:
             added = service.add_results(results, session, uploaded_by=given.uploaded_by)
-    except AppError as error:
-        print(f"shardwise: {error.detail}", file=sys.stderr)
-        return FAILED
-    except AdvisorError as error:
-        raise CommandError(f"{given.file}: {error}") from None
-    finally:
-        service.database.dispose()
+        except AdvisorError as error:
+            raise CommandError(f"{given.file}: {error}") from None
     print(f"{added.num_added} results added, {added.num_unchanged} were there already")
     return OK
 

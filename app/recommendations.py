@@ -94,7 +94,7 @@ def stored(session: Session, identity: str) -> Answer:
     """The answer with this id. Raises NotFound."""
     row = session.get(StoredRecommendation, identity) if _ID.fullmatch(identity) else None
     if row is None:
-        raise NotFound("no recommendation has this id")
+        raise NotFound("no recommendation has this id: ask for one at / or with POST /recommend")
     return Answer(id=row.id, body=row.response, content=json.loads(row.response))
 
 

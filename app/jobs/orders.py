@@ -152,7 +152,10 @@ def _check_sagemaker(request: JobRequest) -> None:
             raise InvalidField(name, 'is required for backend "sagemaker"')
     is_fsx = bool(FSX_ADDRESS.fullmatch(request.data))
     if request.data != "synthetic" and not is_fsx and not S3_ADDRESS.fullmatch(request.data):
-        raise InvalidField("data", 'must be "synthetic", s3://BUCKET/PREFIX or fsx://fs-ID/PATH')
+        raise InvalidField(
+            "data",
+            'must be "synthetic", s3://BUCKET/PREFIX or fsx://fs-0123456789abcdef0/PATH',
+        )
     if is_fsx and request.vpc is None:
         raise InvalidField("vpc", "is required: FSx is reached from its own network only")
 

@@ -122,7 +122,7 @@ def resumable(session: Session, identity: str) -> Job:
     """The job, if another can go on from its checkpoints. Raises NotFound and Conflict."""
     job = find_job(session, identity)
     if JobStatus(job.status) not in FINAL:
-        raise Conflict(f"the job is {job.status}: stop it first, or let it go on")
+        raise Conflict(f"the job is {job.status}: another can go on from it once it has ended")
     if job.kind == "probe":
         raise Conflict("a probe keeps no checkpoints: start a job of kind train instead")
     if job.status == JobStatus.COMPLETED:

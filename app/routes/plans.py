@@ -77,13 +77,7 @@ def may_buy(service: CurrentService) -> None:
         )
 
 
-def current_time() -> datetime:
-    """Now."""
-    return datetime.now(UTC)
-
-
 CurrentAws = Annotated[Clients, Depends(current_aws)]
-Now = Annotated[datetime, Depends(current_time)]
 
 
 @router.get("/plans")
@@ -91,28 +85,19 @@ def plans(
     request: Request,
     service: CurrentService,
     clients: CurrentAws,
-    now: Now,
     region: Annotated[OptionalRegion, Query()] = "",
 ) -> Any:
     """The account's training plans in a region, with the time that is left in each."""
-    place = _region(region, service)
-    purchases = recent_purchases(service.database)
+    place, now = _region(region, service), datetime.now(UTC)
     found = list_plans(clients, place)
-    rows = [plan_json(each, now) for each in found]
-    if wants_html(request):
-        context = {
-            "region": place,
-            "rows": [
-                {**row, "line": time_line(each, now)} for row, each in zip(rows, found, strict=True)
-            ],
-            "purchases": [each.as_json() for each in purchases],
-        }
-        return page_response(request, "plans.html", context)
     content = {
         "region": place,
-        "plans": rows,
-        "purchases": [each.as_json() for each in purchases],
+        "plans": [plan_json(each, now) for each in found],
+        "purchases": [each.as_json() for each in recent_purchases(service.database)],
     }
+    if wants_html(request):
+        lines = [time_line(each, now) for each in found]
+        return page_response(request, "plans.html", {**content, "lines": lines})
     return JSONResponse(content, headers={"Vary": "Accept"})
 
 
@@ -121,7 +106,6 @@ def search(
     sent: PlanSearch,
     service: CurrentService,
     clients: CurrentAws,
-    now: Now,
 ) -> dict[str, Any]:
     """What AWS would sell for a recommended run, each with its price and what it means."""
     wish = Wish(
@@ -138,7 +122,7 @@ def search(
         service.offerings,
         wish,
         catalog=service.knowledge().catalog,
-        now=now,
+        now=datetime.now(UTC),
     )
 
 
@@ -150,7 +134,6 @@ def buy(
     actor: CurrentActor,
     service: CurrentService,
     clients: CurrentAws,
-    now: Now,
 ) -> Response:
     """Order a training plan at the price that was shown. The worker buys it, once."""
     order = PlanOrder(
@@ -166,7 +149,7 @@ def buy(
         order,
         catalog=service.knowledge().catalog,
         actor=actor,
-        now=now,
+        now=datetime.now(UTC),
     )
     service.worker.wake()
     return JSONResponse(purchase.as_json(), status_code=202)

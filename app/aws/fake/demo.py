@@ -29,24 +29,20 @@ def demo_settings(settings: Settings) -> Iterator[Settings]:
     fake = new_fake()
     fake.plans.add(_plan(fake))
     with serving(fake) as url, TemporaryDirectory(prefix="shardwise-demo-") as folder:
-        fill_account(url)
         yield replace(
-            settings,
+            with_account(settings, url),
             database_url=f"sqlite:///{Path(folder)}/demo.db",
             jobs_dir=f"{folder}/jobs",
-            aws_enabled=True,
-            aws_region=REGION,
-            aws_endpoint_url=url,
-            job_role_arn=ROLE,
-            job_s3_uri=f"s3://{BUCKET}/jobs",
-            allow_plan_purchase=True,
             slack_webhook_url="",
             worker="embedded",
         )
 
 
-def fill_account(url: str) -> None:
-    """The role and the bucket that jobs need, and nothing else: moto keeps its state in memory."""
+def with_account(settings: Settings, url: str) -> Settings:
+    """Settings with the stand-in at this address, whose account gets the role and bucket of jobs.
+
+    It has nothing else: moto keeps its state in this process's memory, and is emptied first.
+    """
     httpx.post(f"{url}/moto-api/reset")
     clients = AwsClients(REGION, url)
     clients.client("iam").create_role(
@@ -56,6 +52,15 @@ def fill_account(url: str) -> None:
         Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION}
     )
     clients.close()
+    return replace(
+        settings,
+        aws_enabled=True,
+        aws_region=REGION,
+        aws_endpoint_url=url,
+        job_role_arn=ROLE,
+        job_s3_uri=f"s3://{BUCKET}/jobs",
+        allow_plan_purchase=True,
+    )
 
 
 def _plan(fake: FakeAws) -> FakePlan:

@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 from stand_in import Account, Slack, slack_handler
 
-from app.aws.fake.demo import BUCKET, REGION, ROLE, fill_account
+from app.aws.fake.demo import REGION, with_account
 from app.aws.fake.server import new_fake, serving
 from app.aws.fake.training_plans import FakePlan
 from app.main import create_app
@@ -47,23 +47,15 @@ def account(any_url: str, tmp_path: Path, slack: Slack) -> Iterator[Account]:
     )
     fake.plans.add(made.plan)
     with serving(fake) as url:
-        fill_account(url)
         settings = Settings(
             database_url=any_url,
             jobs_dir=str(tmp_path / "jobs"),
             worker="separate",
-            aws_enabled=True,
-            aws_region=REGION,
-            aws_endpoint_url=url,
-            job_role_arn=ROLE,
-            job_s3_uri=f"s3://{BUCKET}/jobs",
-            allow_plan_purchase=True,
             slack_test_url=slack.url,
         )
-        app = create_app(settings)
+        app = create_app(with_account(settings, url))
         with TestClient(app, base_url="http://127.0.0.1") as client:
             made.client, made.service = client, app.state.service
             yield made
-        for aws in (made.service.aws,):
-            if aws is not None:
-                aws.close()
+        if made.service.aws is not None:
+            made.service.aws.close()
