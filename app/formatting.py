@@ -1,6 +1,7 @@
 """Figures for people: GiB, tokens, hours, dollars. Exact values stay in the JSON."""
 
 from advisor.units import gib
+from app.translations.catalogue import gettext as _
 
 _SUFFIXES = ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k"))
 UNKNOWN = "–"
@@ -44,7 +45,7 @@ def percent(fraction: float | None) -> str:
     if fraction is None:
         return UNKNOWN
     if 0 < fraction < 0.001:
-        return "below 0.1 %"
+        return _("below 0.1 %")
     return f"{100 * fraction:.3g} %"
 
 
@@ -53,10 +54,12 @@ def duration(hours: float | None) -> str:
     if hours is None:
         return UNKNOWN
     if hours > 48:
-        return f"{hours / 24:,.1f} days"
+        return _("{0} days").format(f"{hours / 24:,.1f}")
     if 0 < hours < _SHORT_HOURS:
-        return f"{hours * 3600:,.0f} seconds"
-    return f"{hours:,.1f} hours" if hours >= 1 else f"{hours * 60:,.0f} minutes"
+        return _("{0} seconds").format(f"{hours * 3600:,.0f}")
+    if hours >= 1:
+        return _("{0} hours").format(f"{hours:,.1f}")
+    return _("{0} minutes").format(f"{hours * 60:,.0f}")
 
 
 def seconds(value: float | None) -> str:
@@ -69,5 +72,5 @@ def seconds(value: float | None) -> str:
 def setting(value: object) -> str:
     """A setting's value: yes and no for flags."""
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return _("yes") if value else _("no")
     return f"{value:,}" if isinstance(value, int) else str(value)

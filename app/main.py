@@ -16,14 +16,26 @@ from app.access.safety import check_start
 from app.errors import install_handlers
 from app.middleware import BodyLimit, RequestContext
 from app.render import templates
-from app.routes import accuracy, api, health, job_pages, jobs, login, pages, plans, what_if
+from app.routes import (
+    accuracy,
+    api,
+    health,
+    job_pages,
+    jobs,
+    language,
+    login,
+    pages,
+    plans,
+    what_if,
+)
 from app.service import Service
 from app.settings import Settings
 
 SHUTDOWN_WAIT_S = 10.0
 # job_pages before jobs: /jobs/new is no job's id.
 ROUTERS = tuple(
-    each.router for each in (health, login, api, accuracy, what_if, job_pages, jobs, plans, pages)
+    each.router
+    for each in (health, language, login, api, accuracy, what_if, job_pages, jobs, plans, pages)
 )
 
 

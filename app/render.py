@@ -16,6 +16,7 @@ from advisor.errors import AdvisorError
 from advisor.model_catalog import load_models
 from app import accuracy_plots, formatting, views
 from app.access.guard import csrf_field, shown_actor
+from app.access.next_page import shown_path
 from app.benchmarks import ResultFilter, ResultPage
 from app.compare_form import compare_fields, parse_comparison
 from app.compare_form import placed as comparison_errors
@@ -25,6 +26,8 @@ from app.forms import MAIN, Asked, FormValues, Parsed, groups, labels, parse_for
 from app.recommendations import Answer
 from app.service import Service
 from app.settings import Settings, resources
+from app.translations.catalogue import gettext, ngettext, told
+from app.translations.language import LANGUAGE, NAMES
 from app.what_if_schemas import CompareRequest
 
 _INVALID = 422
@@ -43,10 +46,14 @@ def templates(settings: Settings) -> Jinja2Templates:
         loader=FileSystemLoader(resources("templates")),
         autoescape=True,
         undefined=StrictUndefined,
+        extensions=["jinja2.ext.i18n"],
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.policies["ext.i18n.trimmed"] = True
+    environment.install_gettext_callables(gettext, ngettext, newstyle=True)  # type: ignore[attr-defined]
     environment.filters.update({name: getattr(formatting, name) for name in _FILTERS})
+    environment.filters["told"] = told
     environment.filters["web_link"] = views.as_web_link
     environment.globals.update(
         version=__version__,
@@ -55,6 +62,9 @@ def templates(settings: Settings) -> Jinja2Templates:
         shown_actor=shown_actor,
         is_demo=bool(settings.aws_endpoint_url),
         has_aws=settings.aws_enabled,
+        language=LANGUAGE.get,
+        languages=NAMES,
+        path_of=shown_path,
     )
     return Jinja2Templates(env=environment)
 
@@ -178,7 +188,6 @@ def _address(query: Mapping[str, str], offset: int) -> str:
 def page_response(
     request: Request, name: str, context: dict[str, Any], status: int = 200
 ) -> Response:
+    """A template as a page."""
     found: Jinja2Templates = request.app.state.templates
-    return found.TemplateResponse(
-        request, name, context, status_code=status, headers={"Vary": "Accept"}
-    )
+    return found.TemplateResponse(request, name, context, status_code=status)

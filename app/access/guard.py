@@ -33,7 +33,9 @@ from app.sent_form import read_form
 from app.settings import Settings
 
 # Routes that anybody may use: they hold nothing of anyone's.
-PUBLIC = frozenset({("GET", "/healthz"), ("GET", "/login"), ("POST", "/login")})
+PUBLIC = frozenset(
+    {("GET", "/healthz"), ("GET", "/login"), ("POST", "/login"), ("GET", "/language/{name}")}
+)
 ROLES: Mapping[tuple[str, str], Role] = {
     ("GET", "/"): Role.VIEWER,
     ("POST", "/"): Role.VIEWER,

@@ -12,8 +12,13 @@ MAX_LENGTH = 2000
 
 def login_address(wanted: URL) -> str:
     """The login page that leads on to a page."""
-    path = wanted.path + (f"?{wanted.query}" if wanted.query else "")
-    return "/login" if path == "/" else "/login?" + urlencode({"next": local_page(path)})
+    path = shown_path(wanted)
+    return "/login" if path == "/" else "/login?" + urlencode({"next": path})
+
+
+def shown_path(wanted: URL) -> str:
+    """Path and query of a page of ours, to come back to."""
+    return local_page(wanted.path + (f"?{wanted.query}" if wanted.query else ""))
 
 
 def local_page(text: str) -> str:
