@@ -67,6 +67,18 @@ def recommend(
     )
 
 
+def fitting_plans(
+    workload: Workload, constraints: Constraints, catalog: Catalog, evidence: Evidence
+) -> Pool:
+    """Every plan that fits in memory, with its cost and hours. Raises as recommend() does."""
+    _check(workload, constraints)
+    sold, _ = _terms(constraints, catalog)
+    fields = _fields(workload, constraints, sold, load_stacks()[OWN_STACK], evidence)
+    return Pool.of(
+        [offers(each, workload, constraints, evidence.throughput.factor) for each in fields]
+    )
+
+
 def _check(workload: Workload, constraints: Constraints) -> None:
     pins = constraints.pins
     if pins.sharding == "none" and pins.reshard_after_forward is False:
@@ -77,6 +89,11 @@ def _check(workload: Workload, constraints: Constraints) -> None:
     if pins.sharding == "hybrid" and constraints.max_instances == 1:
         raise InvalidField(
             "sharding", "hybrid shards within each of several instances, and max_instances is 1"
+        )
+    if constraints.min_instances > constraints.max_instances:
+        raise InvalidField(
+            "min_instances",
+            f"{constraints.min_instances} is more than the {constraints.max_instances} at most",
         )
     if constraints.objective == "most_tokens":
         if constraints.budget_usd is None and constraints.deadline_hours is None:
@@ -137,8 +154,9 @@ def _fields(
 def _counts(instance: Instance, constraints: Constraints) -> tuple[int, ...]:
     """Instance counts to try: the usual ones, and those that fill a reservation with spares."""
     usable = (n - instance.spares(n) for n in instance.reservable_counts)
-    counts = {*INSTANCE_COUNTS, *usable, constraints.max_instances}
-    return tuple(sorted(n for n in counts if 0 < n <= constraints.max_instances))
+    least, most = constraints.min_instances, constraints.max_instances
+    counts = {*INSTANCE_COUNTS, *usable, least, most}
+    return tuple(sorted(n for n in counts if least <= n <= most))
 
 
 def _chosen(

@@ -75,6 +75,7 @@ class Constraints:
     budget_usd: Decimal | None = None
     deadline_hours: float | None = None
     instances: tuple[str, ...] = ()
+    min_instances: int = 1
     max_instances: int = MAX_INSTANCES
     pricing: PricingKind = "training_plan"
     usd_per_instance_hour: Decimal | None = None

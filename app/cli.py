@@ -104,6 +104,7 @@ def _add_recommend(parser: argparse.ArgumentParser) -> None:
     run.add_argument("--objective", choices=("cheapest", "fastest", "most_tokens"))
     hardware = parser.add_argument_group("hardware and price")
     hardware.add_argument("--instances", nargs="+", metavar="TYPE", help="such as p5.48xlarge")
+    hardware.add_argument("--min-instances", metavar="NUMBER")
     hardware.add_argument("--max-instances", metavar="NUMBER")
     hardware.add_argument(
         "--pricing", choices=("training_plan", "capacity_block", "on_demand", "spot")

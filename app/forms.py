@@ -201,6 +201,7 @@ def hardware_group(catalog: Catalog) -> Group:
                 hint="None ticked: all of them.",
                 choices=instances,
             ),
+            FormField(name="min_instances", label="Instances at least", kind="whole", blank="1"),
             FormField(name="max_instances", label="Instances at most", kind="whole", blank="64"),
             FormField(
                 name="pricing",

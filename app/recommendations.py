@@ -152,6 +152,7 @@ def constraints_of(request: RecommendRequest, catalog: Catalog) -> Constraints:
         budget_usd=budget,
         deadline_hours=request.deadline_hours,
         instances=tuple(dict.fromkeys(names)),
+        min_instances=request.min_instances or 1,
         max_instances=request.max_instances,
         pricing=request.pricing.kind,
         usd_per_instance_hour=_decimal(request.pricing.usd_per_instance_hour),

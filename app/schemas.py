@@ -129,6 +129,7 @@ class RecommendRequest(Strict):
     instances: (
         Annotated[list[ShortText], Field(min_length=1, max_length=MAX_INSTANCE_NAMES)] | None
     ) = None
+    min_instances: Annotated[int, Field(ge=1, le=MAX_INSTANCES), WHOLE] | None = None
     max_instances: Annotated[int, Field(ge=1, le=MAX_INSTANCES), WHOLE] = MAX_INSTANCES
     pricing: Pricing = Pricing(kind="training_plan")
     region: ShortText | None = None

@@ -35,8 +35,8 @@ class Form:
 
     @property
     def weight(self) -> int:
-        """How much of it is fixed: of two forms that fit, the heavier says more."""
-        return sum(map(len, self.pieces))
+        """Letters of its own: of two forms that fit, the heavier says more."""
+        return sum(character.isalpha() for piece in self.pieces for character in piece)
 
     def match(self, text: str) -> dict[int, str] | None:
         """What fills each place, as little as will do from the left; None where it does not fit."""

@@ -19,7 +19,7 @@ from babel.messages.extract import extract_from_dir
 from babel.messages.pofile import read_po, write_po
 
 from app.settings import resources
-from app.translations.language import NAMES
+from app.translations.language import NAMES, Language
 
 ROOT = Path(__file__).parents[2]
 # Whose sentences reach a page.
@@ -169,7 +169,7 @@ def _inner(tree: ast.Module) -> Iterator[int]:
                     yield from (id(each) for each in ast.walk(part.format_spec))
 
 
-def missing(language: str) -> list[str]:
+def missing(language: Language) -> list[str]:
     """Messages that the catalogue of a language does not say."""
     with files(__package__).joinpath(f"{language}.po").open("rb") as file:
         read = read_po(file, locale=language)
@@ -184,11 +184,11 @@ def _is_said(read: Catalog, identity: str | tuple[str, ...] | list[str]) -> bool
     known = read.get(identity if isinstance(identity, str) else identity[0])
     if known is None or known.fuzzy:
         return False
-    strings = [known.string] if isinstance(known.string, str) else list(known.string)
+    strings = [known.string] if isinstance(known.string, str) else list(known.string or ())
     return bool(strings) and all(strings)
 
 
-def write(language: str) -> int:
+def write(language: Language) -> int:
     """Bring a catalogue up to date; what is new has no translation yet. How many have none."""
     path = Path(__file__).parent / f"{language}.po"
     with path.open("rb") as file:

@@ -46,6 +46,7 @@ LIKELY: dict[str, st.SearchStrategy[Any]] = {
     "deadline_hours": st.sampled_from([0.001, 5, 17472]),
     "micro_batch": st.sampled_from([1, 3, 1024]),
     "instances": st.lists(st.sampled_from(["p5", "p4d", "g6e", "p6e-gb200"]), min_size=1),
+    "min_instances": st.sampled_from([1, 2]),
     "max_instances": st.sampled_from([1, 3, 64]),
     "max_oom_probability": st.sampled_from([1e-300, 0.5, 0.999999]),
     "pricing": st.sampled_from(["spot", "on_demand", {"usd_per_instance_hour": 1e-6}]),

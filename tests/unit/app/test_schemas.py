@@ -41,6 +41,7 @@ def wrong_field(body: dict[str, Any]) -> str:
         ({"model": MODEL, "deadline_hours": 0}, "deadline_hours"),
         ({"model": MODEL, "max_oom_probability": 1}, "max_oom_probability"),
         ({"model": MODEL, "max_instances": 65}, "max_instances"),
+        ({"model": MODEL, "min_instances": 0}, "min_instances"),
         ({"model": MODEL, "instances": []}, "instances"),
         ({"model": MODEL, "instances": "p5"}, "instances"),
         ({"model": MODEL, "compile": "yes"}, "compile"),
