@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -86,3 +87,26 @@ def versions(session: Session, *, limit: int = 100) -> list[dict[str, Any]]:
         }
         for row in session.scalars(query.limit(limit))
     ]
+
+
+def knowledge_of_answer(
+    session: Session, content: Mapping[str, Any], current: Knowledge
+) -> Knowledge:
+    """The knowledge that a stored answer was made with.
+
+    Raises NotFound or Conflict where it is not to be had any more.
+    """
+    if content["catalog_version"] != current.catalog.version:
+        raise Conflict("the answer was made with another catalogue of this service: ask again")
+    version = str(content["calibration_version"])
+    return current if version == current.evidence.version else knowledge_at(session, version)
+
+
+def knowledge_if_there(
+    session: Session, content: Mapping[str, Any], current: Knowledge
+) -> Knowledge | None:
+    """knowledge_of_answer(), or None where it is not to be had any more."""
+    try:
+        return knowledge_of_answer(session, content, current)
+    except (NotFound, Conflict):
+        return None

@@ -19,7 +19,7 @@ Asked = TypeVar("Asked", bound=BaseModel)
 Kind = Literal["text", "whole", "number", "select", "flag", "checks", "json"]
 
 _NUMBER = re.compile(
-    r"(\d[\d,_ ]*(?:\.\d+)?(?:e\+?\d{1,3})?)\s*([kmbt]?)", re.IGNORECASE | re.ASCII
+    r"(\d[\d,_ ]*(?:\.\d+)?(?:e[+-]?\d{1,3})?)\s*([kmbt]?)", re.IGNORECASE | re.ASCII
 )
 _SCALES = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 _MAX_ADJUSTED = 30

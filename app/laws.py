@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from advisor.evidence import Evidence
     from advisor.explicit import Figures
     from advisor.factor_report import FactorLine
+    from advisor.landscape import Landscape
 
 # ruff: noqa: PLC0415 - late imports are what this module is for
 
@@ -66,6 +67,38 @@ def recommendation(
     from advisor.search import recommend
 
     return recommend(workload, constraints, catalog, evidence)
+
+
+def plans_around(
+    workload: Workload,
+    constraints: Constraints,
+    catalog: Catalog,
+    evidence: "Evidence",
+    *,
+    num_tokens: int,
+) -> "Landscape":
+    """advisor.landscape.landscape."""
+    from advisor.landscape import landscape
+
+    return landscape(workload, constraints, catalog, evidence, num_tokens=num_tokens)
+
+
+def memory_by_instant(
+    plan: Plan, shape: ModelShape, evidence: "Evidence"
+) -> dict[str, dict[str, float]]:
+    """Bytes by term at each instant of a step of our own trainer, as the allocator holds them."""
+    from advisor.memory import estimate_memory
+    from advisor.search import OWN_STACK
+    from advisor.settings import settings_of
+    from advisor.stack import load_stacks
+
+    settings = settings_of(plan)
+    memory = estimate_memory(shape, settings, load_stacks()[OWN_STACK])
+    factor = evidence.memory_residual(settings).factor
+    return {
+        instant: {name: factor * float(value) for name, value in terms.items()}
+        for instant, terms in memory.terms.items()
+    }
 
 
 def shard_degree(sharding: Sharding, *, num_gpus: int, gpus_per_instance: int) -> int:

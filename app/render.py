@@ -21,11 +21,15 @@ from app.benchmarks import ResultFilter, ResultPage
 from app.compare_form import compare_fields, parse_comparison
 from app.compare_form import placed as comparison_errors
 from app.comparisons import compare
+from app.derived import derived_values
 from app.errors import FieldError
+from app.explained import explained
 from app.forms import MAIN, Asked, FormValues, Parsed, groups, labels, parse_form, placed
+from app.knowledge import Knowledge
 from app.recommendations import Answer
 from app.service import Service
 from app.settings import Settings, resources
+from app.shared_address import form_values, page_address
 from app.translations.catalogue import gettext, ngettext, told
 from app.translations.language import LANGUAGE, NAMES
 from app.what_if_schemas import CompareRequest
@@ -79,7 +83,11 @@ def render_form(
         parse=partial(parse_form, catalog=catalog),
         answer=lambda asked: service.recommend(asked, session).content,
         place=placed,
-        shown={"main": MAIN, "groups": groups(catalog), "labels": labels(catalog)},
+        shown={"main": MAIN, "groups": groups(catalog), "labels": labels(catalog), "derived": {}},
+        around=lambda content: {
+            **_answer_context(content, service.knowledge()),
+            "derived": derived_values(content),
+        },
     )
     return _answered(request, values, question)
 
@@ -109,13 +117,17 @@ def render_comparison(request: Request, values: FormValues, service: Service) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Question(Generic[Asked]):
-    """A form and what answers it. shown: what its page needs beside values, errors and answer."""
+    """A form and what answers it. shown: what its page needs beside values, errors and answer.
+
+    around: what the page shows beside an answer, from its content.
+    """
 
     page: str
     parse: Callable[[FormValues], Parsed[Asked]]
     answer: Callable[[Asked], dict[str, Any]]
     place: Callable[[list[FieldError]], dict[str, str]]
     shown: Mapping[str, Any]
+    around: Callable[[dict[str, Any]], dict[str, Any]] = dict
 
 
 def _answered(request: Request, values: FormValues, question: _Question[Asked]) -> Response:
@@ -134,15 +146,25 @@ def _answered(request: Request, values: FormValues, question: _Question[Asked]) 
     if parsed.request is not None:
         try:
             context["content"] = question.answer(parsed.request)
+            context.update(question.around(context["content"]))
         except AdvisorError as error:
             wrong = FieldError(field=error.field, detail=error.detail)
             context["errors"] = question.place([wrong])
     return page_response(request, question.page, context, 200 if context["content"] else _INVALID)
 
 
-def render_answer(request: Request, given: Answer) -> Response:
-    """A stored answer as a page of its own."""
-    return page_response(request, "recommendation.html", {"content": given.content})
+def render_answer(request: Request, given: Answer, knowledge: Knowledge | None) -> Response:
+    """A stored answer as a page of its own; knowledge: what it was made with, where it is there."""
+    context = {"content": given.content, **_answer_context(given.content, knowledge)}
+    return page_response(request, "recommendation.html", context)
+
+
+def _answer_context(content: Mapping[str, Any], knowledge: Knowledge | None) -> dict[str, Any]:
+    """The address that asks the same again, and the formula behind each number."""
+    return {
+        "shared": page_address(form_values(content["request"])),
+        "explained": {} if knowledge is None else explained(content, knowledge),
+    }
 
 
 def render_results(

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from app import formatting as words
+from app.translations.catalogue import gettext as _
+from app.translations.catalogue import told
 
 # A bar's width in the drawing's own units.
 BAR_WIDTH = 1000.0
@@ -27,9 +29,10 @@ FOLLOWS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """One part of a stacked bar. `colour` is the number of a style class."""
+    """One part of a stacked bar. key: its term. `colour` is the number of a style class."""
 
     name: str
+    key: str
     x: float
     width: float
     colour: int
@@ -50,13 +53,17 @@ def headline(content: Mapping[str, Any]) -> str:
     best = content["best"]
     model = content["model"]["name"]
     if best is None:
-        return f"Nothing that is allowed trains {model}: {content['nearest_miss']['reason']}."
+        reason = told(content["nearest_miss"]["reason"])
+        return _("Nothing that is allowed trains {0}: {1}.").format(model, reason)
     settings, cost = best["settings"], best["cost"]
     machines = f"{settings['num_instances']} × {settings['instance_type']}"
-    return (
-        f"Train {model} on {machines} ({settings['num_gpus']} GPUs): "
-        f"{words.count(best['num_tokens'])} tokens in {words.duration(cost['hours'])} "
-        f"for {words.usd(cost['total_usd'])}."
+    return _("Train {0} on {1} ({2} GPUs): {3} tokens in {4} for {5}.").format(
+        model,
+        machines,
+        settings["num_gpus"],
+        words.count(best["num_tokens"]),
+        words.duration(cost["hours"]),
+        words.usd(cost["total_usd"]),
     )
 
 
@@ -64,17 +71,26 @@ def verdict(candidate: Mapping[str, Any]) -> str:
     """Whether it fits, by how much, and how sure that is."""
     memory = candidate["memory"]
     low, high = memory["interval_bytes"]
-    fits = {
-        "fits": "It fits",
-        "edge": "It fits, near the edge",
-        "does_not_fit": "It does not fit",
-    }[candidate["verdict"]]
-    return (
-        f"{fits}: a peak of {words.gibibytes(memory['peak_bytes'])} "
-        f"(90 % interval {words.gibibytes(low)} to {words.gibibytes(high)}) of "
-        f"{words.gibibytes(memory['capacity_bytes'])} on each GPU; the chance of running out of "
-        f"memory is {words.percent(memory['out_of_memory_probability'])}."
+    return _(
+        "{0}: a peak of {1} (90 % interval {2} to {3}) of {4} on each GPU; the chance of running "
+        "out of memory is {5}."
+    ).format(
+        fit_name(candidate["verdict"]),
+        words.gibibytes(memory["peak_bytes"]),
+        words.gibibytes(low),
+        words.gibibytes(high),
+        words.gibibytes(memory["capacity_bytes"]),
+        words.percent(memory["out_of_memory_probability"]),
     )
+
+
+def fit_name(verdict: str) -> str:
+    """What a verdict means, in words."""
+    return {
+        "fits": _("It fits"),
+        "edge": _("It fits, near the edge"),
+        "does_not_fit": _("It does not fit"),
+    }[verdict]
 
 
 def memory_bar(memory: Mapping[str, Any]) -> Bar:
@@ -124,6 +140,17 @@ def choice_rows(content: Mapping[str, Any]) -> list[dict[str, str]]:
     return [_choice_row(each) for each in labelled]
 
 
+def label_name(label: str) -> str:
+    """What a candidate is best at."""
+    return {
+        "best": _("best"),
+        "cheapest": _("cheapest"),
+        "fastest": _("fastest"),
+        "safest": _("safest"),
+        "fewest_instances": _("fewest instances"),
+    }[label]
+
+
 def as_web_link(text: str) -> str:
     """The text if it is an address of the web, else nothing: no other scheme is linked."""
     return text if text.startswith(("https://", "http://")) else ""
@@ -134,10 +161,12 @@ def _choice_row(candidate: Mapping[str, Any]) -> dict[str, str]:
     every = settings["checkpoint_every"]
     checkpointing = settings["activation_checkpointing"]
     return {
-        "label": candidate["label"].replace("_", " "),
+        "label": label_name(candidate["label"]),
         "machines": f"{settings['num_instances']} × {settings['instance_type']}",
         "precision": settings["precision"],
-        "checkpointing": f"{checkpointing}, every {every} blocks" if every else checkpointing,
+        "checkpointing": _("{0}, every {1} blocks").format(checkpointing, every)
+        if every
+        else checkpointing,
         "micro_batch": str(settings["micro_batch"]),
         "peak": words.gibibytes(memory["peak_bytes"]),
         "risk": words.percent(memory["out_of_memory_probability"]),
@@ -154,14 +183,16 @@ def _segments(terms: Mapping[str, float], scale: float, text: Any) -> tuple[Segm
     shown: Sequence[tuple[str, float]] = ordered
     if len(ordered) > MAX_SEGMENTS + 1:
         rest = ordered[MAX_SEGMENTS:]
-        names = ", ".join(name for name, _ in rest)
-        shown = [*ordered[:MAX_SEGMENTS], (f"other: {names}", sum(value for _, value in rest))]
+        names = ", ".join(told(name) for name, _value in rest)
+        others = sum(value for _name, value in rest)
+        shown = [*ordered[:MAX_SEGMENTS], (_("other: {0}").format(names), others)]
     segments = []
     x = 0.0
     for colour, (name, value) in enumerate(shown):
         segments.append(
             Segment(
-                name=name,
+                name=told(name),
+                key=name,
                 x=round(x, 2),
                 width=round(value * scale, 2),
                 colour=colour,

@@ -10,6 +10,7 @@ from advisor.result import Result
 from app.access import audit
 from app.access.guard import CurrentActor
 from app.benchmarks import ResultFilter, choices, find_results
+from app.calibrations import knowledge_if_there
 from app.catalog_json import instances_json, models_json
 from app.errors import wants_html
 from app.recommendations import stored
@@ -33,11 +34,14 @@ def recommend(question: RecommendRequest, service: CurrentService, session: Writ
 
 
 @router.get("/recommendations/{identity}", response_class=Response)
-def recommendation(request: Request, identity: str, session: ReadSession) -> Any:
+def recommendation(
+    request: Request, identity: str, service: CurrentService, session: ReadSession
+) -> Any:
     """A stored answer: the same bytes as when it was given."""
     given = stored(session, identity)
     if wants_html(request):
-        return render_answer(request, given)
+        knowledge = knowledge_if_there(session, given.content, service.knowledge())
+        return render_answer(request, given, knowledge)
     return Response(given.body, media_type="application/json", headers={"Vary": "Accept"})
 
 

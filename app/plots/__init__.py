@@ -1,0 +1,1 @@
+"""Plots of an answer: each is a table first, and a picture of that table."""
