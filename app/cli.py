@@ -40,7 +40,7 @@ class CommandError(Exception):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit status."""
     try:
-        given = _parser().parse_args(arguments)
+        given = command_parser().parse_args(arguments)
         command: Callable[[argparse.Namespace], int] = given.command
         return command(given)
     except (CommandError, SettingsError) as error:
@@ -54,7 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_parser() -> argparse.ArgumentParser:
+    """What reads the arguments of every command."""
     parser = argparse.ArgumentParser(
         prog="shardwise", description="Training settings that fit, with their cost and evidence."
     )
@@ -89,7 +90,12 @@ def _add_recommend(parser: argparse.ArgumentParser) -> None:
     which = model.add_mutually_exclusive_group(required=True)
     which.add_argument("--model", metavar="NAME", help="a name, such as llama-3.1-8b")
     which.add_argument("--size-b", metavar="BILLIONS", help="a size in billions of parameters")
-    which.add_argument("--config", metavar="FILE", type=Path, help="a Hugging Face config.json")
+    which.add_argument(
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="a Hugging Face config.json; - reads standard input",
+    )
     run = parser.add_argument_group("run")
     for name, text in (
         ("num-tokens", "tokens to train on, such as 15B"),
@@ -103,7 +109,9 @@ def _add_recommend(parser: argparse.ArgumentParser) -> None:
     run.add_argument("--training", choices=("pretrain", "finetune"))
     run.add_argument("--objective", choices=("cheapest", "fastest", "most_tokens"))
     hardware = parser.add_argument_group("hardware and price")
-    hardware.add_argument("--instances", nargs="+", metavar="TYPE", help="such as p5.48xlarge")
+    hardware.add_argument(
+        "--instances", nargs="+", action="extend", metavar="TYPE", help="such as p5.48xlarge"
+    )
     hardware.add_argument("--min-instances", metavar="NUMBER")
     hardware.add_argument("--max-instances", metavar="NUMBER")
     hardware.add_argument(
@@ -232,7 +240,7 @@ def _recommend(given: argparse.Namespace) -> int:
     from app.recommendations import answer
     from app.terminal import recommendation_text
 
-    parsed = parse_form(_form_values(given), load_catalog())
+    parsed = parse_form(form_values(given), load_catalog())
     if parsed.request is None:
         wrong = [f"{_flag(name)}: {detail}" for name, detail in parsed.errors.items()]
         raise CommandError("; ".join((*wrong, *parsed.unplaced)))
@@ -249,7 +257,7 @@ def _recommend(given: argparse.Namespace) -> int:
     return OK
 
 
-def _form_values(given: argparse.Namespace) -> dict[str, list[str]]:
+def form_values(given: argparse.Namespace) -> dict[str, list[str]]:
     """The flags as the fields of the form, whose reader they share."""
     skipped = ("command", "json", "calibration", "model", "size_b", "config")
     values = {
@@ -327,7 +335,10 @@ def _stored_results() -> tuple["Result", ...]:
 
 
 def _read(path: Path) -> str:
+    """The text of a file; of the standard input for -."""
     try:
+        if path == Path("-"):
+            return sys.stdin.buffer.read().decode("utf-8-sig")
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"{path} cannot be read: {error}") from None

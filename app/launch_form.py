@@ -8,6 +8,8 @@ from app.forms import FormField, Parsed, parse_fields
 from app.jobs.schemas import JobRequest
 
 HIDDEN = ("recommendation_id", "candidate", "idempotency_key")
+# Its choices are the account's plans where AWS can be asked: app.plan_choices.
+PLAN = "training_plan_arn"
 _PAIRS = ("tags", "environment")
 _LISTS = ("subnets", "security_group_ids")
 
@@ -46,7 +48,7 @@ def launch_fields(*, has_sagemaker: bool) -> tuple[FormField, ...]:
 
 _SAGEMAKER = (
     FormField(
-        name="training_plan_arn",
+        name=PLAN,
         label="Training plan",
         kind="text",
         blank="none: on demand",

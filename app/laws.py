@@ -16,6 +16,7 @@ from advisor.workload import Constraints, PricingKind, Sharding, Workload
 
 if TYPE_CHECKING:
     from advisor.evidence import Evidence
+    from advisor.explanation import Explanation
     from advisor.explicit import Figures
     from advisor.factor_report import FactorLine
     from advisor.landscape import Landscape
@@ -81,6 +82,15 @@ def plans_around(
     from advisor.landscape import landscape
 
     return landscape(workload, constraints, catalog, evidence, num_tokens=num_tokens)
+
+
+def explanations(
+    shape: ModelShape, candidate: Mapping[str, Any], catalog: Catalog, evidence: "Evidence"
+) -> "Mapping[str, Explanation]":
+    """advisor.explain.explain."""
+    from advisor.explain import explain
+
+    return explain(shape, candidate, catalog, evidence)
 
 
 def memory_by_instant(

@@ -15,17 +15,21 @@ from app.access.login import AttemptLimit
 from app.access.safety import check_start
 from app.errors import install_handlers
 from app.middleware import BodyLimit, RequestContext
+from app.openapi_document import install_document
 from app.render import templates
 from app.routes import (
     accuracy,
     api,
+    api_page,
     health,
     job_pages,
     jobs,
     language,
     login,
     pages,
+    plan_pages,
     plans,
+    plots,
     what_if,
 )
 from app.service import Service
@@ -35,7 +39,21 @@ SHUTDOWN_WAIT_S = 10.0
 # job_pages before jobs: /jobs/new is no job's id.
 ROUTERS = tuple(
     each.router
-    for each in (health, language, login, api, accuracy, what_if, job_pages, jobs, plans, pages)
+    for each in (
+        health,
+        language,
+        login,
+        api,
+        api_page,
+        accuracy,
+        what_if,
+        plots,
+        job_pages,
+        jobs,
+        plan_pages,
+        plans,
+        pages,
+    )
 )
 
 
@@ -80,5 +98,8 @@ def create_app(settings: Settings) -> FastAPI:
     install_guard(app)
     for each in ROUTERS:
         app.include_router(each)
+    install_document(app, needs_key=app.state.guard.is_needed)
+    # The plotting library's script comes with its package: it works in a closed network too.
+    app.mount("/static/plotly", StaticFiles(packages=[("plotly", "package_data")]))
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     return app

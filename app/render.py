@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from advisor import __version__
 from advisor.errors import AdvisorError
+from advisor.explanation import as_written, with_values
 from advisor.model_catalog import load_models
 from app import accuracy_plots, formatting, views
 from app.access.guard import csrf_field, shown_actor
@@ -66,6 +67,8 @@ def templates(settings: Settings) -> Jinja2Templates:
         shown_actor=shown_actor,
         is_demo=bool(settings.aws_endpoint_url),
         has_aws=settings.aws_enabled,
+        as_written=as_written,
+        with_values=with_values,
         language=LANGUAGE.get,
         languages=NAMES,
         path_of=shown_path,
@@ -127,7 +130,7 @@ class _Question(Generic[Asked]):
     answer: Callable[[Asked], dict[str, Any]]
     place: Callable[[list[FieldError]], dict[str, str]]
     shown: Mapping[str, Any]
-    around: Callable[[dict[str, Any]], dict[str, Any]] = dict
+    around: Callable[[dict[str, Any]], dict[str, Any]] = lambda _content: {}
 
 
 def _answered(request: Request, values: FormValues, question: _Question[Asked]) -> Response:

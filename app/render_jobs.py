@@ -13,21 +13,24 @@ from advisor.errors import AdvisorError
 from app.access.caps import check_caps
 from app.access.errors import BudgetExceeded
 from app.access.roles import Actor
-from app.errors import FieldError, ServiceUnavailable
-from app.forms import FormValues, Parsed
+from app.aws.training_plans import list_plans
+from app.errors import AppError, FieldError, ServiceUnavailable
+from app.forms import FormField, FormValues, Parsed
+from app.job_bars import memory_bar, speed_bar
 from app.jobs.job_json import job_detail_json, job_json
 from app.jobs.preview import preview_json
 from app.jobs.schemas import JobRequest
 from app.jobs.store import NewJob, find_job, list_jobs, plan_job
 from app.jobs.training_service import BackendError, Check
-from app.launch_form import HIDDEN, launch_fields, parse_launch, placed
+from app.launch_form import HIDDEN, PLAN, launch_fields, parse_launch, placed
+from app.plan_choices import with_plans, without_plans
 from app.recommendations import stored
 from app.render import page_response
 from app.service import Service
 
 _INVALID = 422
 PAGE = 50
-# A browser looks again after so many seconds while a job is at work.
+# A browser without scripts looks again after so many seconds while a job is at work.
 REFRESH_S = 3
 
 
@@ -48,10 +51,13 @@ def render_jobs(request: Request, service: Service, *, status: str, offset: int)
 
 
 def render_job(request: Request, service: Service, identity: str) -> Response:
-    """One job; the page asks for itself again while the job is unfinished."""
+    """One job; the page follows it while it is unfinished."""
     with service.database.reading() as session:
         job = job_detail_json(find_job(session, identity))
-    return page_response(request, "job.html", {"job": job, "refresh_s": REFRESH_S})
+    compared = job["compared"]
+    bars = [speed_bar(compared["tokens_per_s"]), memory_bar(compared["peak_bytes"])]
+    context = {"job": job, "bars": bars, "refresh_s": REFRESH_S}
+    return page_response(request, "job.html", context)
 
 
 def render_launch(
@@ -66,10 +72,11 @@ def render_launch(
     identity = values.get("recommendation_id", [""])[0]
     with service.database.reading() as session:
         content = stored(session, identity).content
-    fields = launch_fields(has_sagemaker=has_sagemaker)
+    values = {name: [text.strip() for text in texts] for name, texts in values.items()}
+    fields = _shown_fields(service, content, values)
     context: dict[str, Any] = {
         "content": content,
-        "candidates": _candidates(content),
+        "candidates": candidate_choices(content),
         "candidate": values.get("candidate", ["0"])[0],
         "values": values,
         "fields": fields,
@@ -132,21 +139,65 @@ def _add_preview(
         context["errors"] = placed([FieldError(field=error.field, detail=error.detail)])
 
 
-def _candidates(content: Mapping[str, Any]) -> list[tuple[str, str]]:
+def candidate_choices(content: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The candidates of an answer as choices: number and words."""
-    if content["best"] is None:
-        return []
-    named = [("best", content["best"])]
-    named += [(each["label"], each) for each in content["alternatives"]]
     return [
         (
             str(number),
-            f"{label.replace('_', ' ')}: {each['settings']['num_instances']} × "
-            f"{each['settings']['instance_type']}, {each['settings']['precision']}, micro batch "
-            f"{each['settings']['micro_batch']}",
+            f"{label.replace('_', ' ')}: {settings['num_instances']} × "
+            f"{settings['instance_type']}, {settings['precision']}, micro batch "
+            f"{settings['micro_batch']}",
         )
-        for number, (label, each) in enumerate(named)
+        for number, (label, settings) in enumerate(_candidates(content))
     ]
+
+
+def _candidates(content: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    """The candidates of an answer by their labels: the settings of each, the best first."""
+    if content["best"] is None:
+        return []
+    alternatives = [(each["label"], each["settings"]) for each in content["alternatives"]]
+    return [("best", content["best"]["settings"]), *alternatives]
+
+
+def _shown_fields(
+    service: Service, content: Mapping[str, Any], values: FormValues
+) -> tuple[FormField, ...]:
+    """The fields of the launch form; the training plan is chosen among the account's."""
+    fields = launch_fields(has_sagemaker="sagemaker" in service.backends)
+    settings = _chosen_settings(content, values)
+    if settings is None or service.aws is None:
+        return fields
+    chosen = values.get(PLAN, [""])[0]
+    region = service.settings.aws_region
+    return tuple(
+        _plan_field(service, each, settings, chosen=chosen, region=region)
+        if each.name == PLAN
+        else each
+        for each in fields
+    )
+
+
+def _chosen_settings(content: Mapping[str, Any], values: FormValues) -> Mapping[str, Any] | None:
+    """The settings of the candidate that the form shows; None where the answer has none."""
+    found = _candidates(content)
+    text = values.get("candidate", ["0"])[0]
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 4 else 0
+    return found[min(number, len(found) - 1)][1] if found else None
+
+
+def _plan_field(
+    service: Service, field: FormField, settings: Mapping[str, Any], *, chosen: str, region: str
+) -> FormField:
+    """The choice of a training plan; a field for its ARN where AWS gives no list."""
+    if service.aws is None or not region:
+        return without_plans(field, "SHARDWISE_AWS_REGION names no region")
+    try:
+        plans = list_plans(service.aws, region)
+    except (AppError, BackendError) as error:
+        return without_plans(field, str(error))
+    now = datetime.now(UTC)
+    return with_plans(field, plans, settings, chosen=chosen, region=region, now=now)
 
 
 def _page_at(query: Mapping[str, str], offset: int) -> str:

@@ -12,6 +12,7 @@ from app.laws import plan_figures
 from app.plots.figure import Column, Figure, Mark, Picture, Series, by_name
 from app.plots.question import Question
 from app.translations.catalogue import gettext as _
+from app.translations.catalogue import told
 
 SIZES = (1, 2, 4, 8, 16, 32)
 GIB = 1024**3
@@ -32,6 +33,9 @@ def micro_batch_figure(question: Question) -> Figure:
     The tokens of one optimizer step stay as recommended as long as one micro step holds no more.
     """
     rows = [_row(question, each) for mode in CHECKPOINTINGS for each in _plans(question.plan, mode)]
+    if question.plan.checkpoint_every:
+        # Blocks by turns are none of the three ways: a curve of one point.
+        rows.append(_row(question, question.plan))
     plan = question.plan
     capacity_gib = question.best["memory"]["capacity_bytes"] / GIB
     speed = Picture(
@@ -89,7 +93,7 @@ def _row(question: Question, plan: Plan) -> dict[str, Any]:
         max_oom_probability=question.constraints.max_oom_probability,
     )
     return {
-        "activation_checkpointing": plan.activation_checkpointing,
+        "activation_checkpointing": _way(plan),
         "micro_batch": plan.micro_batch,
         "accumulation_steps": plan.accumulation_steps,
         "tokens_per_s": figures.tokens_per_s,
@@ -99,13 +103,19 @@ def _row(question: Question, plan: Plan) -> dict[str, Any]:
     }
 
 
+def _way(plan: Plan) -> str:
+    if not plan.checkpoint_every:
+        return plan.activation_checkpointing
+    return f"{plan.activation_checkpointing}, every {plan.checkpoint_every}th block"
+
+
 def _modes(rows: list[dict[str, Any]]) -> list[tuple[str, list[Mapping[str, Any]]]]:
     return by_name(rows, "activation_checkpointing")
 
 
 def _series(name: str, rows: list[Mapping[str, Any]], measure: str) -> Series:
     return Series(
-        name=name,
+        name=told(name),
         x=tuple(row["micro_batch"] for row in rows),
         y=tuple(row[measure] for row in rows),
         texts=tuple(

@@ -15,8 +15,14 @@
     status.setAttribute("role", "status");
     form.querySelector(".buttons").append(status);
 
+    // A choice that the form starts with says nothing in an address.
+    function isOpen(name, value) {
+      const control = form.elements[name];
+      return !value.trim() || (control.options && control.options[0].value === value);
+    }
+
     function query() {
-      const filled = [...new FormData(form)].filter(([, value]) => typeof value === "string" && value.trim());
+      const filled = [...new FormData(form)].filter(([name, value]) => typeof value === "string" && !isOpen(name, value));
       return new URLSearchParams(filled).toString();
     }
 

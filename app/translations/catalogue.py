@@ -16,6 +16,7 @@ from string import Formatter
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
 
+from advisor.plan import CHECKPOINTINGS, GRADIENT_SYNCS, OPTIMIZERS, PRECISIONS
 from app.translations.language import LANGUAGE, Language
 
 # Longer texts are files and logs, not sentences.
@@ -23,6 +24,8 @@ _MAX_CHARS = 1000
 # A form with fewer letters of its own would be found in anything.
 _MIN_LETTERS = 4
 _MAX_DEPTH = 6
+# Values of settings: the same in every language, for they are what one types.
+_KEPT = frozenset({*CHECKPOINTINGS, *PRECISIONS, *GRADIENT_SYNCS, *OPTIMIZERS, "hybrid", ""})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +69,7 @@ class Catalogue:
 
     def told(self, text: str, depth: int = 0) -> str:
         """The text in this language; as it is where nothing says it."""
-        if len(text) > _MAX_CHARS or depth > _MAX_DEPTH or not text.strip():
+        if len(text) > _MAX_CHARS or depth > _MAX_DEPTH or text in _KEPT or not text.strip():
             return text
         exact = self.messages.gettext(text)
         if exact != text:

@@ -31,6 +31,9 @@ SPOKEN = (
             *("cost", "errors", "explicit", "factor_report", "family_rules", "guards", "miss"),
             *("model", "model_catalog", "model_config", "model_size", "neighbours", "price"),
             *("reasons", "remedies", "rope_config", "search", "stack", "workload"),
+            *("explain", "explanation", "memory_explanations", "memory_formulas"),
+            *("step_explanations", "step_formulas", "communication_formulas", "block_parts"),
+            *("cost_explanations", "interval_explanations"),
         )
     ),
     *(
@@ -43,14 +46,17 @@ SPOKEN = (
             *("jobs/advance", "jobs/failures", "jobs/local_fit", "jobs/local_preflight"),
             *("jobs/local_runner", "jobs/local_service", "jobs/orders", "jobs/preview"),
             *("jobs/schemas", "jobs/store", "laws", "middleware", "recommendations"),
-            *("render_jobs", "routes/job_pages", "routes/jobs", "routes/plans", "schemas"),
-            *("service", "strict_json", "sweeps", "forms", "sent_form"),
+            *("render", "render_jobs", "render_plans", "routes/job_pages", "routes/jobs"),
+            *("routes/login", "routes/plans", "routes/plots", "schemas", "service"),
+            *("strict_json", "sweeps", "forms", "sent_form", "compare_form", "launch_form"),
+            *("accuracy_plots", "derived", "views", "plots/micro_batch", "plots/timeline"),
+            *("plots/around", "plan_choices", "plan_form", "plan_sales", "plan_schemas"),
         )
     ),
 )
 # Whose dictionaries' keys are names that a page shows.
 NAMED = ("advisor/memory.py", "advisor/throughput.py", "advisor/candidate.py")
-_FIELDS = {"FormField", "Group"}
+_FIELDS = {"FormField", "Group", "Column", "Check"}
 _UNSPOKEN = {"AssertionError", "TypeError", "compile", "Field"}
 _LOGS = {"debug", "info", "warning", "error", "exception"}
 _SENTENCE = re.compile(r"[A-Za-z)%}][,;:]? [a-z{(0-9]")
@@ -119,7 +125,8 @@ def _called(node: ast.Call) -> str:
 def _shown_parts(node: ast.Call) -> Iterator[ast.AST]:
     """The texts of a field: not its name and not its choices' values."""
     for keyword in node.keywords:
-        if keyword.arg in ("label", "blank", "hint", "title"):
+        is_named = _called(node) == "Check" and keyword.arg == "name"
+        if is_named or keyword.arg in ("label", "blank", "hint", "title"):
             yield from ast.walk(keyword.value)
         if keyword.arg == "choices" and isinstance(keyword.value, ast.Tuple):
             for choice in keyword.value.elts:
