@@ -12,8 +12,9 @@ _EXPERTS = (
 )
 _ENCODER = "is an encoder: it has no next-token loss; only dense decoders are modelled"
 _ENCODER_DECODER = "has an encoder and a decoder; only dense decoders are modelled"
-_STATE_SPACE = "has state-space or recurrent layers instead of attention; only dense decoders are"
-_STATE_SPACE += " modelled"
+_STATE_SPACE = (
+    "has state-space or recurrent layers instead of attention; only dense decoders are modelled"
+)
 _HYBRID = "mixes attention with state-space or linear layers; only dense decoders are modelled"
 _MEDIA = (
     "takes images, audio or video; give the config of its language model alone (the object under "

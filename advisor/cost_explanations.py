@@ -13,7 +13,7 @@ from advisor.plan import Plan
 from advisor.settings import STATE_BYTES
 from advisor.units import DAY_HOURS, GB
 
-OVERHEADS = "our assumptions on start-up and checkpoints; advisor/cost.py"
+OVERHEADS = "our assumptions on start-up and checkpoints (advisor/cost.py)"
 FAILURES = "failures: Llama Team 2024 (arXiv:2407.21783), section 3.3.4"
 BLOCKS = "EC2 user guide, Capacity Blocks"
 PLANS = "SageMaker developer guide, training plans"

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app import formatting as words
+from app.translations.catalogue import told
 
 # Settings of the answer by the field that would pin them.
 _PINNED = {
@@ -53,9 +54,10 @@ def _of_rules(content: Mapping[str, Any]) -> dict[str, Derived]:
     workload = content["workload"]
     found = {}
     for text in content["assumptions"]:
-        name, is_rule, rest = text.partition(" = ")
+        name, is_rule, _ = text.partition(" = ")
         if is_rule and name in _RULES:
-            _, _, reason = rest.partition(" (")
+            # Told whole: a part of a sentence is none that the catalogue knows.
+            _, _, reason = told(text).partition("(")
             found[name] = Derived(
                 value=words.whole(workload[name]), reason=reason.removesuffix(")")
             )
@@ -77,7 +79,7 @@ def _of_plan(best: Mapping[str, Any]) -> dict[str, Derived]:
     )
     if cost["total_usd"] is not None:
         found["usd_per_instance_hour"] = Derived(
-            value=words.usd(cost["usd_per_instance_hour"]), reason=cost["price_source"]
+            value=words.usd(cost["usd_per_instance_hour"]), reason="the published rate"
         )
         if cost["region"]:
             found["region"] = Derived(value=cost["region"], reason="the cheapest that is allowed")

@@ -97,6 +97,34 @@ EXAMPLES = {
     "security_group_ids": "sg-0123456789abcdef0",
     "calibration_version": "a version that an answer stated: 12 of 0-9 and a-f",
 }
+_OBJECT = "must be a JSON object, sent with Content-Type: application/json"
+# pydantic's kinds of errors in our words, those with a limit by its name.
+_LIMITS = {
+    "less_than_equal": ("le", "must be at most {0}"),
+    "less_than": ("lt", "must be less than {0}"),
+    "greater_than_equal": ("ge", "must be at least {0}"),
+    "greater_than": ("gt", "must be greater than {0}"),
+    "too_long": ("max_length", "must have at most {0} entries"),
+    "string_too_long": ("max_length", "must have at most {0} characters"),
+}
+_PLAIN = {
+    "missing": "is required",
+    "extra_forbidden": "is not a known field",
+    "model_attributes_type": _OBJECT,
+    "dict_type": _OBJECT,
+    "model_type": _OBJECT,
+    "string_too_short": "must not be empty",
+    "too_short": "must not be empty",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a finite number",
+    "string_type": "must be a text",
+    "bool_type": "must be true or false",
+    "list_type": "must be a list",
+}
 BUG = "internal_error"
 # PostgreSQL's code when the tables are gone: the database was made anew.
 UNDEFINED_TABLE = "42P01"
@@ -242,13 +270,10 @@ def _detail(error: Any) -> str:
             return f"must look like {example}"
     if kind == "json_invalid":
         return shortened(str(error.get("ctx", {}).get("error", "is not JSON")), MAX_SHOWN)
-    if kind == "missing":
-        return "is required"
-    if kind == "extra_forbidden":
-        return "is not a known field"
-    if kind in ("model_attributes_type", "dict_type", "model_type"):
-        return "must be a JSON object, sent with Content-Type: application/json"
-    if kind in ("string_too_short", "too_short"):
-        return "must not be empty"
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if kind in _LIMITS:
+        name, words = _LIMITS[kind]
+        return words.format(f"{error['ctx'][name]:,}")
     message = str(error["msg"]).removeprefix("Value error, ")
     return shortened(message.replace("Input should be", "must be", 1), MAX_SHOWN)

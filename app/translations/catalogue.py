@@ -21,9 +21,13 @@ from app.translations.language import LANGUAGE, Language
 
 # Longer texts are files and logs, not sentences.
 _MAX_CHARS = 1000
+# Between sentences that are told together: no form reaches across, unless it has one of its own.
+_JOINT = "; "
+_MARKS = tuple(";:,.")
 # A form with fewer letters of its own would be found in anything.
 _MIN_LETTERS = 4
 _MAX_DEPTH = 6
+_MIN_ENDING = 20
 # Values of settings: the same in every language, for they are what one types.
 _KEPT = frozenset({*CHECKPOINTINGS, *PRECISIONS, *GRADIENT_SYNCS, *OPTIMIZERS, "hybrid", ""})
 
@@ -40,6 +44,11 @@ class Form:
     def weight(self) -> int:
         """Letters of its own: of two forms that fit, the heavier says more."""
         return sum(character.isalpha() for piece in self.pieces for character in piece)
+
+    @property
+    def has_joint(self) -> bool:
+        """Whether it is itself of two parts."""
+        return any(_JOINT in piece for piece in self.pieces)
 
     def match(self, text: str) -> dict[int, str] | None:
         """What fills each place, as little as will do from the left; None where it does not fit."""
@@ -62,10 +71,14 @@ class Form:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalogue:
-    """gettext's messages, and the forms among them, the heaviest first."""
+    """gettext's messages, and the forms among them, the heaviest first.
+
+    endings: messages that something is put before, such as the name of what they are said of.
+    """
 
     messages: NullTranslations
     forms: tuple[Form, ...] = ()
+    endings: tuple[tuple[str, str], ...] = ()
 
     def told(self, text: str, depth: int = 0) -> str:
         """The text in this language; as it is where nothing says it."""
@@ -75,15 +88,21 @@ class Catalogue:
         if exact != text:
             return exact
         for form in self.forms:
+            if _JOINT in text and not form.has_joint:
+                continue
             filled = form.match(text)
             if filled is not None:
                 values = {place: self.told(each, depth + 1) for place, each in filled.items()}
                 return Formatter().vformat(form.told, _by_place(values), {})
+        for english, other in self.endings:
+            before = text.removesuffix(english)
+            if before != text and before[-1:] not in _MARKS:
+                return f"{self.told(before, depth + 1)}{other}"
         return self._in_parts(text, depth)
 
     def _in_parts(self, text: str, depth: int) -> str:
         """A text of several, each translated by itself."""
-        for mark in ("; ", ". ", ": ", ", "):
+        for mark in (_JOINT, ". ", ": ", ", "):
             if mark in text:
                 return mark.join(self.told(part, depth + 1) for part in text.split(mark))
         return text
@@ -109,8 +128,14 @@ def catalogue(language: Language) -> Catalogue:
         if isinstance(each.id, str) and each.string and "{0}" in each.id
     ]
     kept = [form for form in forms if form.weight >= _MIN_LETTERS]
+    endings = [
+        (f" {each.id}", f" {each.string}")
+        for each in read
+        if isinstance(each.id, str) and each.string and len(each.id) >= _MIN_ENDING
+    ]
     return Catalogue(
         messages=GNUTranslations(compiled),
+        endings=tuple(sorted(endings, key=lambda pair: -len(pair[0]))),
         forms=tuple(sorted(kept, key=lambda form: -form.weight)),
     )
 

@@ -10,6 +10,7 @@ build are taken from the source as forms: f"needs {a} GiB" becomes "needs {0} Gi
 import ast
 import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -56,6 +57,8 @@ SPOKEN = (
 )
 # Whose dictionaries' keys are names that a page shows.
 NAMED = ("advisor/memory.py", "advisor/throughput.py", "advisor/candidate.py")
+# Whose notes a page shows.
+NOTED = "advisor/data/prices.toml"
 _FIELDS = {"FormField", "Group", "Column", "Check"}
 _UNSPOKEN = {"AssertionError", "TypeError", "compile", "Field"}
 _LOGS = {"debug", "info", "warning", "error", "exception"}
@@ -67,13 +70,28 @@ def messages() -> Catalog:
     """Everything that there is to translate, with where it stands."""
     found = Catalog()
     _add_marked(found)
-    for path in SPOKEN:
-        for line, text in _sentences(ast.parse((ROOT / path).read_text())):
-            found.add(text, locations=[(path, line)])
-    for path in NAMED:
-        for line, text in _names(ast.parse((ROOT / path).read_text())):
-            found.add(text, locations=[(path, line)])
+    _add_spoken(found)
+    _add_route_descriptions(found)
+    for note in _notes(tomllib.loads((ROOT / NOTED).read_text())):
+        found.add(note, locations=[(NOTED, 1)])
     return found
+
+
+def _add_spoken(found: Catalog) -> None:
+    """Sentences of the code, and names of terms."""
+    for paths, texts in ((SPOKEN, _sentences), (NAMED, _names)):
+        for path in paths:
+            for line, text in texts(ast.parse((ROOT / path).read_text())):
+                found.add(text, locations=[(path, line)])
+
+
+def _add_route_descriptions(found: Catalog) -> None:
+    """Of routes that the page of the API lists; pages are not among them."""
+    for file in sorted((ROOT / "app/routes").glob("*.py")):
+        source = file.read_text()
+        if "include_in_schema=False" not in source:
+            for line, text in _route_descriptions(ast.parse(source)):
+                found.add(text, locations=[(f"app/routes/{file.name}", line)])
 
 
 def _add_marked(found: Catalog) -> None:
@@ -142,6 +160,28 @@ def _names(tree: ast.Module) -> Iterator[tuple[int, str]]:
                     yield key.lineno, key.value
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "ALLOCATOR_TERM":
             yield node.lineno, ast.literal_eval(node.value)
+
+
+def _route_descriptions(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """What routes do, as the page of the API lists them."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef) and node.decorator_list:
+            text = ast.get_docstring(node)
+            if text:
+                yield node.lineno, text.split("\n\n")[0].replace("\n", " ")
+
+
+def _notes(value: object) -> Iterator[str]:
+    """The texts under "note" anywhere in a data file."""
+    if isinstance(value, dict):
+        for name, part in value.items():
+            if name in ("note", "notes"):
+                yield from [part] if isinstance(part, str) else part
+            else:
+                yield from _notes(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _notes(part)
 
 
 def _form(node: ast.AST) -> str | None:
