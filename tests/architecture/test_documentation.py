@@ -10,7 +10,21 @@ from fastapi.routing import APIRoute
 from app.cli import main
 from app.errors import ADVISOR_CODES, AppError
 from app.jobs.schemas import JobRequest
-from app.routes import accuracy, api, health, job_pages, jobs, login, pages, plans, what_if
+from app.routes import (
+    accuracy,
+    api,
+    api_page,
+    health,
+    job_pages,
+    jobs,
+    language,
+    login,
+    pages,
+    plan_pages,
+    plans,
+    plots,
+    what_if,
+)
 from app.routes.plans import PlanPurchaseOrder, PlanSearch
 from app.schemas import RecommendRequest, ResultUpload
 from app.settings import PREFIX, Settings
@@ -19,9 +33,13 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 API = (ROOT / "docs/api.md").read_text()
 SETTINGS = (ROOT / "docs/settings.md").read_text()
+ROUTE_MODULES = (
+    *(accuracy, api, api_page, health, job_pages, jobs, language, login, pages, plan_pages, plans),
+    *(plots, what_if),
+)
 ROUTES = [
     (method, route.path)
-    for module in (accuracy, what_if, api, health, jobs, job_pages, login, pages, plans)
+    for module in ROUTE_MODULES
     for route in module.router.routes
     if isinstance(route, APIRoute)
     for method in sorted(route.methods)

@@ -11,7 +11,7 @@ from app.main import create_app
 from app.settings import Settings
 
 # What FastAPI and the files themselves answer: nothing of anyone's.
-OPEN_PATHS = {"/openapi.json", "/static"}
+OPEN_PATHS = {"/openapi.json", "/static", "/static/plotly"}
 
 
 def flat(routes: Iterable[BaseRoute]) -> Iterator[BaseRoute]:

@@ -1,37 +1,12 @@
 """`shardwise serve` as a process of its own."""
 
-import contextlib
 import os
-import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from running_server import Server
-
-START_LIMIT_S = 20.0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-def wait_until_ready(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    give_up_s = time.monotonic() + START_LIMIT_S
-    while time.monotonic() < give_up_s and process.poll() is None:
-        with contextlib.suppress(OSError, urllib.error.URLError):
-            urllib.request.urlopen(f"{url}/healthz", timeout=5).close()
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"the service did not become ready:\n{log.read_text()}")
+from running_server import Server, free_port, wait_until_ready
 
 
 @pytest.fixture(scope="session")

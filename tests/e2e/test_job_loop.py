@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import free_port, wait_until_ready
+from running_server import free_port, wait_until_ready
 
 TINY = {
     "model_type": "llama",

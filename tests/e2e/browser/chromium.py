@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import ConsoleMessage, Page, Request
 
+# open_page(path, **options of a browser context)
+Opener = Callable[..., Page]
 # Where a browser is required, a missing one is a failure (.ci/run sets it).
 REQUIRED = "TEST_BROWSER_REQUIRED"
 PATH = "TEST_CHROMIUM"

@@ -1,14 +1,13 @@
 """Browsers for tests: one chromium, a fresh context for each test, pictures that are kept."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from chromium import Troubles, chromium_path, screenshots_folder
+from chromium import Opener, Troubles, chromium_path, screenshots_folder
 from playwright.sync_api import Browser, Page, sync_playwright
 from running_server import Server
 
-Opener = Callable[..., Page]
 # Playwright's own limit for whatever is waited for.
 LIMIT_MS = 30_000
 

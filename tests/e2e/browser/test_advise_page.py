@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from conftest import Opener
+from chromium import Opener
 from playwright.sync_api import Page, expect
 
 QUERY = "/?model_name=llama-3.1-8b&budget_usd=20000"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from conftest import Opener
+from chromium import Opener
 from fastapi import FastAPI
 from playwright.sync_api import Page, Request, expect
 

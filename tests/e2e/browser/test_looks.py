@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chromium import accessibility_faults, picture_is_whole
-from conftest import Opener
+from chromium import Opener, accessibility_faults, picture_is_whole
 
 QUERY = "/?model_name=llama-3.1-8b&budget_usd=20000"
 PAGES = {

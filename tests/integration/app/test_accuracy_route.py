@@ -34,14 +34,13 @@ def test_rows_are_filtered(client: TestClient, name: str, value: str) -> None:
     assert 0 < len(some) < len(every)
 
 
-def test_page_shows_a_dot_for_each_row_and_no_script(client: TestClient) -> None:
+def test_page_shows_a_dot_for_each_row(client: TestClient) -> None:
     html = {"Accept": "text/html"}
     rows = client.get("/accuracy", params={"stack": "torchtitan"}).json()["rows"]
     dots = sum(row["memory_error"] is not None for row in rows)
     dots += sum(row["throughput_error"] is not None for row in rows)
     page = client.get("/accuracy", params={"stack": "torchtitan"}, headers=html)
     assert page.status_code == 200
-    assert "<script" not in page.text
     assert len(re.findall(r"<circle[^>]*class=\"dot", page.text)) >= dots > 0
     assert client.get("/accuracy", params={"gpu": "none"}, headers=html).status_code == 200
 

@@ -94,7 +94,7 @@ def test_the_page_says_what_the_json_says(client: TestClient) -> None:
             "micro_batch",
             "number",
         ),
-        (TODAY.partition("?")[2] + "&seq_len=999999999", "seq_len", "4194304"),
+        (TODAY.partition("?")[2] + "&seq_len=999999999", "seq_len", "4,194,304"),
     ],
 )
 def test_what_is_wrong_is_said_at_the_field(
