@@ -1,4 +1,4 @@
-"""From a question to a stored result, as an engineer goes: ask, share, launch, watch, look it up."""
+"""From a question to a stored result, as an engineer goes: ask, share, launch, watch, look up."""
 
 import json
 import os
@@ -85,13 +85,7 @@ def test_ask_share_launch_watch_and_look_it_up(
 ) -> None:
     with serving(tmp_path) as (url, _):
         page = open_page("/", url=url)
-        page.get_by_text("Another model: a size, or a config.json").click()
-        page.get_by_label("config.json, pasted").fill(json.dumps(TINY))
-        page.get_by_label("Tokens to train on").fill("200000")
-        page.get_by_text("Training run").click()
-        page.get_by_label("Sequence length in tokens").fill("128")
-        page.get_by_label("Tokens in one optimizer step").fill("8192")
-        expect(page.locator("#question [role=status]")).to_have_text("The answer is new.")
+        ask(page)
         shared = page.locator("[data-share]").get_attribute("href")
         assert shared is not None
         other = open_page(shared, url=url)
@@ -109,6 +103,17 @@ def test_ask_share_launch_watch_and_look_it_up(
         other.get_by_role("link", name=identity).last.click()
         expect(other.get_by_role("rowheader", name=identity)).to_be_visible()
         assert httpx.get(f"{url}/results?source=shardwise-job").json()["total"] == 1
+
+
+def ask(page: Page) -> None:
+    """For a model that this machine can train."""
+    page.get_by_text("Another model: a size, or a config.json").click()
+    page.get_by_label("config.json, pasted").fill(json.dumps(TINY))
+    page.get_by_label("Tokens to train on").fill("200000")
+    page.get_by_text("Training run").click()
+    page.get_by_label("Sequence length in tokens").fill("128")
+    page.get_by_label("Tokens in one optimizer step").fill("8192")
+    expect(page.locator("#question [role=status]")).to_have_text("The answer is new.")
 
 
 def verdict(page: Page) -> str:
@@ -159,7 +164,8 @@ def test_who_may_do_what(open_page: Opener, tmp_path: Path, pictures: Path) -> N
         page.get_by_role("button", name="Log in").click()
         page.get_by_role("link", name="Audit").click()
         expect(page.get_by_role("cell", name="key.create").first).to_be_visible()
-        page.goto("/?model_name=llama-3.1-8b&budget_usd=20000")
+        page.goto("/")
+        ask(page)
         page.get_by_role("link", name="Run these settings").click()
         launch(page)
         # A form without its token is another website's.
