@@ -1,7 +1,6 @@
 """explain(): every number of an answer with its formula, the values in it, and its source."""
 
 from collections.abc import Mapping
-from dataclasses import fields
 from decimal import Decimal
 from typing import Any
 
@@ -12,7 +11,7 @@ from advisor.evidence import Evidence
 from advisor.explanation import Explanation
 from advisor.memory_explanations import explain_memory
 from advisor.model import ModelShape
-from advisor.plan import Plan
+from advisor.plan import Plan, plan_from
 from advisor.price import NoPrice
 from advisor.search import OWN_STACK
 from advisor.stack import load_stacks
@@ -32,7 +31,7 @@ def explain(
     Catalogue and evidence are those that the candidate came from; another calibration gives other
     values. Raises UnknownName for an instance type that is not in the catalogue.
     """
-    plan = plan_of(candidate["settings"])
+    plan = plan_from(candidate["settings"])
     instance = catalog.instance(plan.instance_type)
     stack = load_stacks()[OWN_STACK]
     memory = explain_memory(shape, plan, stack, instance.gpu, evidence)
@@ -45,12 +44,6 @@ def explain(
         },
         **_cost(shape, plan, candidate, catalog),
     }
-
-
-def plan_of(settings: Mapping[str, Any]) -> Plan:
-    """The plan of a candidate's settings, which also have figures that follow from it."""
-    names = {field.name for field in fields(Plan)}
-    return Plan(**{name: value for name, value in settings.items() if name in names})
 
 
 def _cost(

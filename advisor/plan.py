@@ -1,7 +1,8 @@
 """Plan: every decision that the advisor takes and the trainer obeys."""
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 Precision = Literal["bf16", "fp8", "mxfp8", "nvfp4"]
 Checkpointing = Literal["none", "selective", "full"]
@@ -61,3 +62,8 @@ class Plan:
     def tokens_per_step(self) -> int:
         """Tokens per optimizer update over all GPUs."""
         return self.tokens_per_micro_step * self.accumulation_steps * self.num_gpus
+
+
+def plan_from(settings: Mapping[str, Any]) -> Plan:
+    """The plan of a candidate's settings, which also have figures that follow from it."""
+    return Plan(**{each.name: settings[each.name] for each in fields(Plan)})

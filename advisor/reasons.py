@@ -170,18 +170,22 @@ def _compared(offers: Offers, rival: int) -> str:
     """Cost, time and tokens of a rival against the first plan."""
     parts = []
     if np.isfinite(offers.usd[rival]) and np.isfinite(offers.usd[0]):
-        parts.append(_percent(offers.usd[rival] / offers.usd[0], "cost"))
+        change = _change(offers.usd[rival] / offers.usd[0])
+        parts.append(f"{change} % cost" if change else "same cost")
     else:
         parts.append("cannot be bought for so long")
-    parts.append(_percent(offers.hours[rival] / offers.hours[0], "time"))
+    change = _change(offers.hours[rival] / offers.hours[0])
+    parts.append(f"{change} % time" if change else "same time")
     if offers.num_tokens[0] > 0 and offers.num_tokens[rival] != offers.num_tokens[0]:
-        parts.append(_percent(offers.num_tokens[rival] / offers.num_tokens[0], "tokens"))
+        change = _change(offers.num_tokens[rival] / offers.num_tokens[0])
+        parts.append(f"{change} % tokens" if change else "same tokens")
     return ", ".join(parts)
 
 
-def _percent(ratio: float, what: str) -> str:
-    change = (ratio - 1.0) * 100
-    return f"same {what}" if abs(change) < 0.05 else f"{change:+.1f} % {what}"
+def _change(ratio: float) -> str:
+    """Percent more or less; nothing where it would read as 0.0."""
+    percent = (ratio - 1.0) * 100
+    return "" if abs(percent) < 0.05 else f"{percent:+.1f}"
 
 
 def _plan(table: _Table, row: int) -> Plan:

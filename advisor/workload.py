@@ -137,8 +137,13 @@ def default_seq_len(shape: ModelShape, training: Training) -> tuple[int, str]:
     """Sequence length when the user names none: 8,192 (4,096 to fine-tune), at most the model's."""
     wanted = DEFAULT_SEQ_LEN[training]
     length = min(wanted, shape.max_position)
-    limit = f", at most the model's {shape.max_position:,}" if length < wanted else ""
-    return length, f"seq_len = {length:,} (our convention: {wanted:,} to {training}{limit})"
+    purpose = "to pretrain" if training == "pretrain" else "to fine-tune"
+    if length < wanted:
+        return length, (
+            f"seq_len = {length:,} (our convention: {wanted:,} {purpose}, "
+            f"at most the model's {shape.max_position:,})"
+        )
+    return length, f"seq_len = {length:,} (our convention: {wanted:,} {purpose})"
 
 
 def build_workload(

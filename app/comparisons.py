@@ -234,8 +234,8 @@ def _against(side: Side, now: Side) -> dict[str, Any]:
         f"{speed / gpus / peaks:.3g} × as much of that peak is used",
     ]
     words += [
-        f"{name.replace('_', ' ')}: {ours[name]} instead of {theirs[name]}"
-        for name in _COMPARED
+        f"{label}: {ours[name]} instead of {theirs[name]}"
+        for name, label in _COMPARED.items()
         if ours[name] != theirs[name]
     ]
     return {
@@ -247,10 +247,19 @@ def _against(side: Side, now: Side) -> dict[str, Any]:
     }
 
 
-_COMPARED = (
-    *("instance_type", "num_instances", "precision", "activation_checkpointing", "micro_batch"),
-    *("accumulation_steps", "loss_chunks", "shard_degree", "compile", "optimizer"),
-)
+# As the form calls them.
+_COMPARED = {
+    "instance_type": "Instance type",
+    "num_instances": "Instances",
+    "precision": "Precision",
+    "activation_checkpointing": "Activation checkpointing",
+    "micro_batch": "Micro batch",
+    "accumulation_steps": "Accumulation steps",
+    "loss_chunks": "Slices of the loss",
+    "shard_degree": "Shard degree",
+    "compile": "torch.compile",
+    "optimizer": "Optimizer",
+}
 
 
 def _ratio(new: float | Decimal | None, old: float | Decimal | None) -> float | None:

@@ -37,7 +37,7 @@ from app.what_if_schemas import CompareRequest
 
 _INVALID = 422
 SIDES = {
-    "current": "today",
+    "current": "the cluster of today",
     "same_settings_on_one_p6_b200": "the same settings on one P6-B200",
     "best_on_one_p6_b200": "the best on one P6-B200",
     "best_found": "the cheapest that is found",

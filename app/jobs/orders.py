@@ -3,7 +3,7 @@
 import hashlib
 import math
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from advisor.catalog import load_catalog
 from advisor.errors import InvalidField
 from advisor.hyperparameters import hyperparameters
 from advisor.model import ModelShape
-from advisor.plan import Plan
+from advisor.plan import Plan, plan_from
 from app.jobs.order import JobOrder
 from app.jobs.schemas import (
     FSX_ADDRESS,
@@ -62,7 +62,7 @@ def ordered(
     request = _with_defaults(request, settings, name)
     _check_backend(request)
     candidate = _candidate(content, request.candidate)
-    plan = Plan(**{each.name: candidate["settings"][each.name] for each in fields(Plan)})
+    plan = plan_from(candidate["settings"])
     predicted = _predicted(content, candidate)
     limit_s = _max_runtime_s(request, predicted)
     region = _region(request, settings)

@@ -6,13 +6,11 @@ from typing import Any
 
 from advisor.hardware import Instance
 from advisor.model import ModelShape
-from advisor.plan import Plan
+from advisor.plan import Plan, plan_from
 from advisor.workload import Constraints, Workload
 from app.knowledge import Knowledge
 from app.recommendations import constraints_of, known_model, workload_of
 from app.schemas import RecommendRequest
-
-_OF_NO_PLAN = ("num_gpus", "global_batch_tokens")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +37,6 @@ class Question:
         return found
 
 
-def plan_of_settings(settings: Mapping[str, Any]) -> Plan:
-    """The plan of a candidate's settings."""
-    return Plan(**{name: value for name, value in settings.items() if name not in _OF_NO_PLAN})
-
-
 def question_of(content: Mapping[str, Any], knowledge: Knowledge) -> Question | None:
     """The question of an answer; None where nothing was found that fits."""
     if content["best"] is None:
@@ -51,7 +44,7 @@ def question_of(content: Mapping[str, Any], knowledge: Knowledge) -> Question | 
     request = RecommendRequest.model_validate(content["request"])
     model = known_model(request.model)
     constraints = constraints_of(request, knowledge.catalog)
-    plan = plan_of_settings(content["best"]["settings"])
+    plan = plan_from(content["best"]["settings"])
     return Question(
         content=content,
         request=request,

@@ -136,7 +136,8 @@ def catalogue(language: Language) -> Catalogue:
     return Catalogue(
         messages=GNUTranslations(compiled),
         endings=tuple(sorted(endings, key=lambda pair: -len(pair[0]))),
-        forms=tuple(sorted(kept, key=lambda form: -form.weight)),
+        # Of two that weigh the same, the one with more places says more of each.
+        forms=tuple(sorted(kept, key=lambda form: (-form.weight, -len(form.pieces)))),
     )
 
 

@@ -13,6 +13,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from importlib.resources import files
+from itertools import count
 from pathlib import Path
 
 from babel.messages.catalog import Catalog
@@ -63,6 +64,8 @@ _FIELDS = {"FormField", "Group", "Column", "Check"}
 _UNSPOKEN = {"AssertionError", "TypeError", "compile", "Field"}
 _LOGS = {"debug", "info", "warning", "error", "exception"}
 _SENTENCE = re.compile(r"[A-Za-z)%}][,;:]? [a-z{(0-9]")
+# Of str.format, without a name: "{:,.0f}".
+_PLACE = re.compile(r"\{(?::[^{}]*)?\}")
 _KEYWORDS = {"_": None, "gettext": None, "ngettext": (1, 2)}
 
 
@@ -132,7 +135,7 @@ def _sentences(tree: ast.Module) -> Iterator[tuple[int, str]]:
         text = _form(node)
         if text is None or id(node) in skipped:
             continue
-        if id(node) in spoken or (_SENTENCE.search(text) and not text.startswith("#")):
+        if id(node) in spoken or (_SENTENCE.search(text) and not text.startswith(("#", "<"))):
             yield node.lineno, text  # type: ignore[attr-defined]
 
 
@@ -185,9 +188,10 @@ def _notes(value: object) -> Iterator[str]:
 
 
 def _form(node: ast.AST) -> str | None:
-    """A literal's text, with places where an f-string has values."""
+    """A literal's text, with numbered places where values are put."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value
+        places = count()
+        return _PLACE.sub(lambda _: f"{{{next(places)}}}", node.value)
     if not isinstance(node, ast.JoinedStr):
         return None
     text, number = "", 0
